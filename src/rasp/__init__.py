@@ -1,0 +1,1 @@
+"""rasp: what each part of a PyTorch model costs."""

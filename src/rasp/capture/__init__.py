@@ -1,0 +1,1 @@
+"""torch → Trace: run a model once and write down what happened."""
