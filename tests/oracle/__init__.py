@@ -1,0 +1,1 @@
+"""Hundreds of models, and counts of them that owe nothing to rasp."""
