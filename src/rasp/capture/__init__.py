@@ -1,1 +1,6 @@
 """torch → Trace: run a model once and write down what happened."""
+
+from .propagate import clear_memo
+from .run import capture
+
+__all__ = ["capture", "clear_memo"]

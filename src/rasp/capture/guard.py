@@ -1,0 +1,79 @@
+"""Leave the process as it was found: random states, defaults, flags, also when the model raises or is interrupted."""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+
+@contextmanager
+def untouched() -> Iterator[None]:
+    """Save the state a forward may change outside of the model, and put it back."""
+    restore = [*_random_states(), *_defaults()]
+    collecting = gc.isenabled()
+    gc.disable()  # a collection in the middle of a capture costs up to hundreds of milliseconds
+    torch.backends.mha.set_fastpath_enabled(False)  # fused encoder kernels exist on some devices only: count the same on all
+    try:
+        yield
+    finally:
+        for put_back, value in restore:
+            put_back(value)
+        if collecting:
+            gc.enable()
+
+
+def _random_states() -> list[tuple[Callable[[Any], Any], Any]]:
+    states: list[tuple[Callable[[Any], Any], Any]] = [
+        (torch.set_rng_state, torch.get_rng_state()),
+        (random.setstate, random.getstate()),
+    ]
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        states.append((torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and hasattr(numpy, "random"):
+        states.append((numpy.random.set_state, numpy.random.get_state()))
+    return states
+
+
+def _defaults() -> list[tuple[Callable[[Any], Any], Any]]:
+    return [
+        (torch.set_default_dtype, torch.get_default_dtype()),
+        (_set_default_device, torch._GLOBAL_DEVICE_CONTEXT.__dict__.get("device_context")),  # type: ignore[attr-defined]
+        (torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled()),
+        (torch.set_grad_enabled, torch.is_grad_enabled()),
+        (_set_deterministic, (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled())),
+    ]
+
+
+def _set_default_device(before: Any) -> None:
+    now = torch._GLOBAL_DEVICE_CONTEXT.__dict__.get("device_context")  # type: ignore[attr-defined]
+    if now is not before:
+        torch.set_default_device(None if before is None else before.device)
+
+
+def _set_deterministic(before: tuple[bool, bool]) -> None:
+    if torch.are_deterministic_algorithms_enabled() != before[0]:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+@contextmanager
+def training_flags(modules: list[nn.Module], training: bool | None) -> Iterator[None]:
+    """Set the mode of TorchScript modules (they have no shadow) and put every flag back."""
+    if training is None:
+        yield
+        return
+    flags = [(m, m.training) for root in modules for m in root.modules()]
+    try:
+        for module, _ in flags:
+            module.training = training
+        yield
+    finally:
+        for module, flag in flags:
+            module.training = flag

@@ -1,0 +1,245 @@
+"""What the user gave as inputs → the arguments of the forward: tensors, shapes, nests of them, by position or by name."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..errors import InputError
+
+Tensor = torch.Tensor
+SHAPES_HINT = "a shape like (1, 3, 224, 224), a list of shapes, or {'name': shape}; it includes the batch"
+
+
+def arguments(
+    model: nn.Module,
+    inputs: Any,
+    input_shape: Any,
+    kwargs: Mapping[str, Any] | None,
+    dtypes: Any,
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments for the forward, as the user's own tensors or as tensors made on meta."""
+    if inputs is not None and input_shape is not None:
+        raise InputError("Both inputs and input_shape were given. Give inputs (tensors) or input_shape (their shapes), not both.")
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise InputError(f"kwargs must be a dict of keyword arguments, not {type(kwargs).__name__}.")
+    named = dict(kwargs or {})
+    if input_shape is not None:
+        args, more = _from_shapes(model, input_shape, dtypes)
+    else:
+        if dtypes is not None:
+            raise InputError("dtypes goes with input_shape; tensors given as inputs have dtypes of their own.")
+        args, more = _from_values(model, inputs)
+    twice = sorted(set(named) & set(more))
+    if twice:
+        raise InputError(f"{', '.join(twice)} given twice: in kwargs and in the inputs.")
+    named.update(more)
+    _check_signature(model, args, named)
+    return args, named
+
+
+def _parameters(model: nn.Module) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(model.forward).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _from_values(model: nn.Module, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A tensor (or any single value) is the only argument; a tuple or list is spread where the forward takes several."""
+    if inputs is None:
+        return (), {}
+    parameters = _parameters(model)
+    if isinstance(inputs, Mapping):
+        names = {p.name for p in parameters}
+        open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+        if all(isinstance(k, str) for k in inputs) and (not parameters or set(inputs) <= names or (open_ended and len(inputs))):
+            return (), dict(inputs)
+        return (inputs,), {}
+    if isinstance(inputs, (tuple, list)) and not hasattr(inputs, "_fields"):
+        many = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
+        places = [p for p in parameters if p.kind in POSITIONAL]
+        needed = [p for p in places if p.default is inspect.Parameter.empty]
+        if isinstance(inputs, list) and len(needed) == 1 and not many:
+            return (inputs,), {}
+        if many or not parameters or len(inputs) <= len(places):
+            return tuple(inputs), {}
+        if len(places) == 1:
+            return (inputs,), {}
+        return tuple(inputs), {}
+    return (inputs,), {}
+
+
+def _check_signature(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Say which input is missing or too many before the model is run."""
+    try:
+        signature = inspect.signature(model.forward)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        takes = ", ".join(str(p) for p in signature.parameters.values())
+        given = f"{len(args)} positional" + (f" and {', '.join(sorted(kwargs))}" if kwargs else "")
+        raise InputError(
+            f"The inputs do not fit {type(model).__name__}.forward({takes}): {error}. Given: {given}. "
+            f"Pass inputs= (a tensor, a tuple of arguments, or a dict of keyword arguments) or input_shape= ({SHAPES_HINT})."
+        ) from error
+
+
+# -- from shapes ------------------------------------------------------------------------------------------------------
+
+
+def _from_shapes(model: nn.Module, shapes: Any, dtypes: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(shapes, Mapping):
+        made = {str(k): _made(model, s, _dtype_for(dtypes, i, k), str(k)) for i, (k, s) in enumerate(shapes.items())}
+        return (), made
+    if _is_shape(shapes):
+        return (_made(model, shapes, _dtype_for(dtypes, 0, None), _name(model, 0)),), {}
+    if isinstance(shapes, (tuple, list)) and shapes and all(_is_shape(s) for s in shapes):
+        return tuple(_made(model, s, _dtype_for(dtypes, i, None), _name(model, i)) for i, s in enumerate(shapes)), {}
+    raise InputError(f"input_shape={shapes!r} is not understood: give {SHAPES_HINT}.")
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
+
+
+def _name(model: nn.Module, position: int) -> str | None:
+    places = [p for p in _parameters(model) if p.kind in POSITIONAL]
+    return places[position].name if position < len(places) else None
+
+
+def _dtype_for(dtypes: Any, position: int, name: Any) -> torch.dtype | None:
+    if dtypes is None:
+        return None
+    if isinstance(dtypes, Mapping):
+        return as_dtype(dtypes[name]) if name in dtypes else None
+    if isinstance(dtypes, (list, tuple)):
+        return as_dtype(dtypes[position]) if position < len(dtypes) and dtypes[position] is not None else None
+    return as_dtype(dtypes)
+
+
+def as_dtype(value: Any) -> torch.dtype:
+    """A torch dtype from itself or its name."""
+    if isinstance(value, torch.dtype):
+        return value
+    aliases = {"half": "float16", "float": "float32", "double": "float64", "long": "int64", "int": "int32", "bf16": "bfloat16",
+               "fp16": "float16", "fp32": "float32", "fp64": "float64", "f16": "float16", "f32": "float32"}  # fmt: skip
+    text = str(value).removeprefix("torch.")
+    found = getattr(torch, aliases.get(text, text), None)
+    if not isinstance(found, torch.dtype):
+        raise InputError(f"{value!r} is not a dtype. Known ones are float32, float16, bfloat16, float64, int64, int32, bool …")
+    return found
+
+
+def _default_dtype(model: nn.Module, name: str | None) -> torch.dtype:
+    """Integers for ids and masks (told by the argument's name), else the model's own floating dtype."""
+    if name is not None and (name.endswith(("ids", "_mask", "labels", "tokens", "idx")) or name in ("mask", "ids", "input_ids")):
+        return torch.int64
+    for parameter in model.parameters():
+        if parameter.is_floating_point() and parameter.element_size() > 1:
+            return parameter.dtype
+    return torch.get_default_dtype()
+
+
+def _made(model: nn.Module, shape: Sequence[int], dtype: torch.dtype | None, name: str | None) -> Tensor:
+    """A tensor of the shape on meta, marked as one whose data are ours to choose."""
+    bad = [n for n in shape if n < 0]
+    if bad:
+        raise InputError(f"The shape {tuple(shape)} has the negative size {bad[0]}: give {SHAPES_HINT}.")
+    made = torch.empty(tuple(shape), dtype=dtype or _default_dtype(model, name), device="meta")
+    made._rasp_fill = 1 if name is not None and "mask" in name else 0  # type: ignore[attr-defined]
+    return made
+
+
+def is_made(tensor: Tensor) -> bool:
+    return hasattr(tensor, "_rasp_fill")
+
+
+def data_for(tensor: Tensor, device: torch.device) -> Tensor:
+    """Data for an input that was given as a shape: uniform random numbers, 0 for ids, 1 for masks."""
+    if tensor.is_floating_point():
+        generator = torch.Generator().manual_seed(0)
+        return torch.rand(tensor.shape, generator=generator, dtype=torch.float32).to(device=device, dtype=tensor.dtype)
+    if tensor.is_complex():
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=device)
+    return torch.full(tensor.shape, tensor._rasp_fill, dtype=tensor.dtype, device=device)  # type: ignore[attr-defined]
+
+
+# -- nests ------------------------------------------------------------------------------------------------------------
+
+
+def map_tensors(value: Any, change: Callable[[Tensor, str], Any], name: str = "", seen: dict[int, Any] | None = None) -> Any:
+    """A copy of a nest (containers, dataclasses, plain objects such as caches) with every tensor changed."""
+    seen = {} if seen is None else seen
+    if isinstance(value, Tensor):
+        return change(value, name)
+    if value is None or isinstance(value, (int, float, str, bytes, complex, type, torch.dtype, torch.device, nn.Module)):
+        return value
+    if id(value) in seen:
+        return seen[id(value)]
+    if isinstance(value, (list, tuple)):
+        items = [map_tensors(v, change, f"{name}.{i}" if name else str(i), seen) for i, v in enumerate(value)]
+        if isinstance(value, tuple):
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        return items if type(value) is list else copy.copy(value)
+    if type(value) in (dict, OrderedDict):
+        return type(value)((k, map_tensors(v, change, f"{name}.{k}" if name else str(k), seen)) for k, v in value.items())
+    return _map_object(value, change, name, seen)
+
+
+def _map_object(value: Any, change: Callable[[Tensor, str], Any], name: str, seen: dict[int, Any]) -> Any:
+    """Objects with attributes (dataclasses, ModelOutput, caches): a shallow copy whose tensors are changed all the way down."""
+    held = getattr(value, "__dict__", None)
+    if callable(value) or (held is None and not isinstance(value, Mapping)):
+        return value
+    try:
+        twin = copy.copy(value)
+    except (TypeError, NotImplementedError):
+        return value
+    seen[id(value)] = twin
+    if isinstance(value, Mapping) and hasattr(twin, "__setitem__"):
+        for key, item in list(value.items()):
+            twin[key] = map_tensors(item, change, f"{name}.{key}" if name else str(key), seen)
+    for key, item in list((held or {}).items()):
+        if isinstance(value, Mapping) and key in value:
+            continue
+        changed = map_tensors(item, change, f"{name}.{key}" if name else key, seen)
+        if changed is not item:
+            object.__setattr__(twin, key, changed)
+    return twin
+
+
+def tensors_in(value: Any, limit: int = 256) -> list[tuple[str, Tensor]]:
+    """Every tensor of a nest with its path."""
+    found: list[tuple[str, Tensor]] = []
+
+    def walk(item: Any, name: str, depth: int) -> None:
+        if isinstance(item, Tensor):
+            if len(found) < limit:
+                found.append((name, item))
+        elif depth > 6 or item is None or isinstance(item, (int, float, str, bytes, nn.Module)):
+            return
+        elif isinstance(item, Mapping):
+            for key, inner in item.items():
+                walk(inner, f"{name}.{key}" if name else str(key), depth + 1)
+        elif isinstance(item, (list, tuple)):
+            for i, inner in enumerate(item):
+                walk(inner, f"{name}.{i}" if name else str(i), depth + 1)
+        elif dataclasses.is_dataclass(item) or (hasattr(item, "__dict__") and not callable(item)):
+            for key, inner in vars(item).items():
+                walk(inner, f"{name}.{key}" if name else key, depth + 1)
+
+    walk(value, "", 0)
+    return found

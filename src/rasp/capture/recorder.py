@@ -1,0 +1,172 @@
+"""The growing record of one run: operators, module calls, storages with birth and death."""
+
+from __future__ import annotations
+
+import bisect
+import weakref
+from typing import Any
+
+import torch
+
+from ..records import PHASES, ModuleCall, OpCall, OpSpec, Storage, TensorSpec
+from .specs import tensor_spec
+
+FORWARD, BACKWARD, RECOMPUTE, OPTIMISER = range(len(PHASES))
+
+
+class _Watch(weakref.ref[Any]):
+    """A weak reference to a storage that knows which storage it watches; it fires at the last release."""
+
+    __slots__ = ("address", "index")
+    index: int
+    address: int
+
+
+class Recorder:
+    """Written to by the dispatch mode and the module boundaries while the model runs."""
+
+    def __init__(self, *, grad: bool) -> None:
+        self.grad = grad
+        self.phase = FORWARD
+        self.spec_index: dict[OpSpec, int] = {}
+        self.ops: list[tuple[int, int, int, tuple[int, ...], tuple[int, ...]]] = []
+        self.calls: list[ModuleCall] = []
+        self.stack: list[int] = []
+        self.call_counts: dict[int, int] = {}
+        self.last_call: dict[int, int] = {}
+        self.sequence: list[int] = []
+        self.sequence_owner: list[int] = []
+        self.sizes: list[int] = []
+        self.kinds: list[str] = []
+        self.born: list[int] = []
+        self.died: list[int | None] = []
+        self.by_address: dict[int, int] = {}
+        self.watches: list[_Watch] = []
+        self.hollow: set[int] = set()
+        self.untraced: dict[tuple[int, str], int] = {}
+        self.closed = False
+
+    # -- storages ------------------------------------------------------------------------------------------------
+
+    def birth(self, tensor: torch.Tensor, nbytes: int, kind: str = "activation") -> int:
+        """Note a new storage, under its address until it is released."""
+        storage = tensor.untyped_storage()
+        address = storage._cdata
+        index = len(self.sizes)
+        self.sizes.append(nbytes)
+        self.kinds.append(kind)
+        self.born.append(len(self.ops))
+        self.died.append(None)
+        self.by_address[address] = index
+        watch = _Watch(storage, self._death)
+        watch.index = index
+        watch.address = address
+        self.watches.append(watch)
+        return index
+
+    def _death(self, watch: _Watch) -> None:
+        if not self.closed:
+            self.died[watch.index] = len(self.ops)
+            if self.by_address.get(watch.address) == watch.index:
+                del self.by_address[watch.address]
+
+    def before(self, tensor: torch.Tensor, kind: str) -> int:
+        """Note a storage that was there before the run (parameter, buffer, input); the same one twice is one."""
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):  # sparse and other layouts own no single storage
+            return self._opaque(tensor, kind)
+        index = self.by_address.get(storage._cdata)
+        if index is None:
+            index = self.birth(tensor, storage.nbytes(), kind)
+            self.born[index] = -1
+        return index
+
+    def _opaque(self, tensor: torch.Tensor, kind: str) -> int:
+        index = len(self.sizes)
+        spec = tensor_spec(tensor)
+        self.sizes.append((spec.nnz if spec.nnz is not None else spec.numel) * spec.itemsize)
+        self.kinds.append(kind)
+        self.born.append(len(self.ops) if kind == "activation" else -1)
+        self.died.append(None)
+        return index
+
+    # -- operators ----------------------------------------------------------------------------------------------
+
+    def op(self, spec: OpSpec, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
+        """Note one operator call for the module call that owns it now."""
+        index = self.spec_index.get(spec)
+        if index is None:
+            index = self.spec_index[spec] = len(self.spec_index)
+        if self.hollow:
+            self._check_hollow(spec, reads, writes)
+        if self.phase == FORWARD:
+            self.ops.append((index, self.stack[-1] if self.stack else 0, FORWARD, reads, writes))
+        else:
+            owner, phase = self._late_owner()
+            self.ops.append((index, owner, phase, reads, writes))
+
+    def _late_owner(self) -> tuple[int, int]:
+        """Owner of an operator after the forward: of a recomputation its module call, else of the autograd node."""
+        if self.phase == OPTIMISER:
+            return 0, OPTIMISER
+        if len(self.stack) > 1:
+            return self.stack[-1], RECOMPUTE
+        node = torch._C._current_autograd_node()  # type: ignore[attr-defined]
+        if node is None:
+            return 0, BACKWARD
+        at = bisect.bisect_right(self.sequence, node._sequence_nr()) - 1
+        return (self.sequence_owner[at] if 0 <= at else 0), BACKWARD
+
+    def _check_hollow(self, spec: OpSpec, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
+        """A storage that was allocated empty and is read before any operator wrote it was filled out of our sight."""
+        for index in reads:
+            if index in self.hollow and index not in writes:
+                key = (self.stack[-1] if self.stack else 0, spec.name)
+                self.untraced[key] = self.untraced.get(key, 0) + self.sizes[index]
+                self.hollow.discard(index)
+        self.hollow.difference_update(writes)
+
+    # -- module calls -------------------------------------------------------------------------------------------
+
+    def enter(self, module: int, inputs: tuple[TensorSpec, ...]) -> int:
+        """Open a call of a module; during backward (checkpointing) the forward's call is entered again."""
+        if self.phase != FORWARD and module in self.last_call:
+            index = self.last_call[module]
+        else:
+            number = self.call_counts.get(module, 0)
+            self.call_counts[module] = number + 1
+            index = len(self.calls)
+            parent = self.stack[-1] if self.stack else -1
+            self.calls.append(ModuleCall(module, parent, number, inputs, (), len(self.ops), len(self.ops)))
+            self.last_call[module] = index
+        self.stack.append(index)
+        if self.grad:
+            self._mark(index)
+        return index
+
+    def leave(self, index: int, outputs: tuple[TensorSpec, ...]) -> None:
+        self.stack.pop()
+        if self.grad:
+            self._mark(self.stack[-1] if self.stack else 0)
+        if self.phase == FORWARD:
+            call = self.calls[index]
+            call.outputs = outputs
+            call.end = len(self.ops)
+
+    def _mark(self, owner: int) -> None:
+        self.sequence.append(torch._C._autograd._get_sequence_nr())  # type: ignore[attr-defined]
+        self.sequence_owner.append(owner)
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    def finished(self) -> tuple[list[OpSpec], list[OpCall], list[Storage]]:
+        """Stop watching and hand over plain records."""
+        self.closed = True
+        self.watches.clear()
+        make = OpCall._make
+        storages = [
+            Storage(n, k, b, d)  # type: ignore[arg-type]
+            for n, k, b, d in zip(self.sizes, self.kinds, self.born, self.died, strict=True)
+        ]
+        return list(self.spec_index), [make(op) for op in self.ops], storages

@@ -1,0 +1,154 @@
+"""Composite operators that are caught whole, before they fall apart into different parts on each device.
+
+scaled_dot_product_attention takes the math path on meta, a fused one on CPU and GPU; nn.LSTM, GRU and RNN are fused on CPU and
+GPU and a long chain of small operators on meta. While a capture runs, kernels of ours stand before them in the dispatcher
+(added and removed with it), so that the record is the same wherever the model runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from .plans import META
+
+aten = torch.ops.aten
+Tensor = torch.Tensor
+_current = threading.local()
+_lock = threading.RLock()
+_depth = 0
+_library: Any = None
+
+RNN = ("lstm.input", "lstm.data", "gru.input", "gru.data", "rnn_tanh.input", "rnn_tanh.data", "rnn_relu.input", "rnn_relu.data")
+
+
+def _overload(name: str) -> Any:
+    packet, overload = name.split(".")
+    return getattr(getattr(aten, packet), overload)
+
+
+@contextmanager
+def routed(mode: Any) -> Iterator[None]:
+    """Send composite operators of this thread to the mode's `whole` while it runs."""
+    global _depth, _library
+    outer = getattr(_current, "mode", None)
+    with _lock:
+        if _depth == 0:
+            _library = _register()
+        _depth += 1
+    _current.mode = mode
+    try:
+        yield
+    finally:
+        _current.mode = outer
+        with _lock:
+            _depth -= 1
+            if _depth == 0:
+                _library._destroy()
+                _library = None
+
+
+def _register() -> Any:
+    library = torch.library.Library("aten", "IMPL")
+    keys = ["AutogradMeta", "AutogradCPU"] + (["AutogradCUDA"] if torch.cuda.is_available() else [])
+    for key in keys:
+        library.impl("scaled_dot_product_attention", _attention, key)
+        for name in RNN:
+            library.impl(name, _recurrent(_overload(name)), key)
+    return library
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    op = aten.scaled_dot_product_attention.default
+    kwargs = {"scale": scale, "enable_gqa": enable_gqa}
+    mode = getattr(_current, "mode", None)
+    if mode is None:
+        return op.decompose(query, key, value, attn_mask, dropout_p, is_causal, **kwargs)
+    if query.device == META:
+        return fused_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    return mode.whole(op, (query, key, value, attn_mask, dropout_p, is_causal), kwargs)
+
+
+def fused_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool, scale: float | None, gqa: bool
+) -> Tensor:
+    """Attention as one fused operator: flash without a mask, memory-efficient with one."""
+    _check(query, key, value, mask, causal, gqa)
+    if query.dim() != 4 or key.dim() != 4 or value.dim() != 4 or query.shape[0] != key.shape[0] or key.shape[0] != value.shape[0]:
+        return _other_ranks(query, key, value, mask, dropout, causal, scale, gqa)
+    if not gqa and not query.shape[1] == key.shape[1] == value.shape[1]:
+        heads = max(query.shape[1], key.shape[1], value.shape[1])
+        query, key, value = (t.expand(t.shape[0], heads, *t.shape[2:]) for t in (query, key, value))
+    if mask is None:
+        out: Tensor = aten._scaled_dot_product_flash_attention.default(query, key, value, dropout, causal, scale=scale)[0]
+        return out
+    mask = mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    keep = torch.is_grad_enabled()
+    out = aten._scaled_dot_product_efficient_attention.default(query, key, value, mask, keep, dropout, causal, scale=scale)[0]
+    return out
+
+
+def _other_ranks(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *rest: Any) -> Tensor:
+    """Three dimensions, or more than four, or batches that broadcast: brought to four and back."""
+    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    query, key, value = (t.expand(*batch, *t.shape[-2:]) for t in (query, key, value))
+    flat = [t.reshape(-1, 1, *t.shape[-2:]) for t in (query, key, value)]
+    if mask is not None:
+        mask = mask.expand(*batch, query.shape[-2], key.shape[-2]).reshape(-1, 1, query.shape[-2], key.shape[-2])
+    out = fused_attention(*flat, mask, *rest)
+    return out.reshape(*batch, query.shape[-2], value.shape[-1])
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, gqa: bool) -> None:
+    """What the real operator checks before it runs."""
+    if not query.dtype == key.dtype == value.dtype:
+        raise RuntimeError(f"Expected query, key and value of one dtype, but got {query.dtype}, {key.dtype} and {value.dtype}")
+    if min(query.dim(), key.dim(), value.dim()) < 2:
+        raise RuntimeError("Expected query, key and value of at least 2 dimensions")
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        shapes = ", ".join(str(tuple(t.shape)) for t in (query, key, value))
+        raise RuntimeError(f"attention: query, key and value do not fit together: {shapes}")
+    if mask is not None and causal:
+        raise RuntimeError("attention: explicit attn_mask should not be set when is_causal=True")
+    if gqa and query.dim() == 4 and (query.shape[1] % key.shape[1] or query.shape[1] % value.shape[1]):
+        raise RuntimeError("attention: the number of query heads must be a multiple of the number of key and value heads")
+
+
+def _recurrent(op: Any) -> Any:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        mode = getattr(_current, "mode", None)
+        if mode is None or torch.is_grad_enabled():
+            return op.decompose(*args, **kwargs)
+        return mode.whole(op, args, kwargs)
+
+    return kernel
+
+
+def recurrent_outputs(op: Any, args: Any) -> tuple[Tensor, ...]:
+    """Meta outputs of a whole lstm, gru or rnn call, by shape alone."""
+    name, overload = op._schema.name, op._schema.overload_name
+    packed = overload == "data"
+    data = args[0]
+    hidden = args[2 if packed else 1]
+    weights = args[3 if packed else 2]
+    bidirectional = args[8 if packed else 7]
+    states = list(hidden) if name == "aten::lstm" else [hidden]
+    if weights[0].shape[1] != data.shape[-1]:
+        raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {weights[0].shape[1]}, got {data.shape[-1]}")
+    width = states[0].shape[-1] * (2 if bidirectional else 1)
+    out = torch.empty((*data.shape[:-1], width), dtype=data.dtype, device=META)
+    return (out, *(torch.empty(tuple(s.shape), dtype=s.dtype, device=META) for s in states))

@@ -1,0 +1,223 @@
+"""Operators that need a handler of their own: they ask for a value, cross devices, or hide a shape in their data."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import InputError
+from .plans import META, Plan
+from .specs import op_spec
+from .values import DependsOnData
+
+if TYPE_CHECKING:
+    from .propagate import Propagation
+
+Tensor = torch.Tensor
+CPU = torch.device("cpu")
+FILLED = {"aten::zeros_like": 0, "aten::ones_like": 1, "aten::new_zeros": 0, "aten::new_ones": 1}
+FILLED_WITH = {"aten::full_like": 1, "aten::new_full": 2}  # position of the value
+
+
+def factory(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """zeros, arange, zeros_like, new_full …: made on meta whatever device was asked for; filled ones have a known value."""
+    layout = kwargs.get("layout")
+    if layout is not None and layout is not torch.strided:
+        raise DependsOnData(plan.name, [], f"makes a {layout} tensor, which has no meta form")
+    kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
+    kwargs["device"] = META
+    before = len(mode.rec.sizes)
+    out = mode.compute(plan, func, args, kwargs)
+    value = FILLED.get(plan.name)
+    if plan.name in FILLED_WITH:
+        value = args[FILLED_WITH[plan.name]]
+    if value is not None and isinstance(out, Tensor) and before < len(mode.rec.sizes) and before not in mode.values.slots:
+        make = partial(_filled, tuple(out.shape), out.stride(), out.dtype, value)
+        mode.values.note(make, (), {}, (), out, (len(mode.rec.sizes) - 1,), ())
+    return out
+
+
+def _filled(shape: Any, stride: Any, dtype: torch.dtype, value: Any) -> Tensor:
+    return torch.empty_strided(shape, stride, dtype=dtype).fill_(value)
+
+
+def lift(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """torch.tensor([...]) inside the model: a constant with a known value."""
+    return args[0] if args[0].device == META else mode.constant(args[0])
+
+
+def to_copy(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """`.to()`: a change of device alone is no work here; a known value moved to the CPU becomes real there."""
+    source = args[0]
+    target = kwargs.get("device")
+    dtype = kwargs.get("dtype") or source.dtype
+    if target is not None:
+        target = torch.device(target)
+        if target.type == "cpu" and source.device == META:
+            index = mode.rec.by_address.get(source.untyped_storage()._cdata)
+            if index in mode.values.slots:
+                return mode.values.real(index, source, "to").to(dtype, copy=True)
+        if dtype == source.dtype and kwargs.get("memory_format") in (None, torch.preserve_format):
+            return torch.ops.aten.alias.default(mode.stand_in(source))
+    kept = {k: v for k, v in kwargs.items() if k not in ("device", "pin_memory", "non_blocking")}
+    kept["device"] = META
+    return mode.compute(plan, func, args, kept)
+
+
+def item(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """`.item()`, bool(), int(), iteration."""
+    return mode.real(args[0], plan.name).item()
+
+
+def ask(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """Operators whose output's shape (or Python value) is in the data: computed for real when the data is known."""
+    out = func(*_real(mode, plan, args), **{k: _real(mode, plan, v) for k, v in kwargs.items()})
+    reads = tuple(
+        mode.rec.by_address.get(t.untyped_storage()._cdata, mode.rec.before(mode.stand_in(t), "constant"))
+        for t in args
+        if isinstance(t, Tensor)
+    )
+    if isinstance(out, Tensor):
+        result: Any = mode.constant(out)
+        outs: list[Any] = [result]
+    elif isinstance(out, (tuple, list)):
+        result = type(out)(mode.constant(o) if isinstance(o, Tensor) else o for o in out)
+        outs = [o for o in result if isinstance(o, Tensor)]
+    else:
+        return out
+    writes = tuple(mode.rec.by_address[o.untyped_storage()._cdata] for o in outs)
+    mode.rec.op(op_spec(func, args, kwargs, result), reads, writes)
+    return result
+
+
+def _real(mode: Propagation, plan: Plan, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return mode.real(value, plan.name)
+    if isinstance(value, (list, tuple)):
+        return [_real(mode, plan, v) for v in value]
+    if isinstance(value, torch.device):
+        return CPU
+    return value
+
+
+def index(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """x[mask]: a boolean mask is replaced by the positions it selects before the operator is looked up."""
+    indices: list[Any] = []
+    for i in args[1]:
+        if i is not None and i.dtype in (torch.bool, torch.uint8):
+            indices.extend(mode.constant(p.contiguous()) for p in mode.real(i, plan.name).nonzero().unbind(1))
+        else:
+            indices.append(i)
+    return mode.compute(plan, func, (args[0], indices, *args[2:]), kwargs)
+
+
+def embedding(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """An embedding of known ids is checked for ids out of range, as a real run would."""
+    weight, ids = args[:2]
+    where = mode.rec.by_address.get(ids.untyped_storage()._cdata) if ids.device == META else None
+    if where in mode.values.slots and ids.numel():
+        real = mode.values.real(where, ids, plan.name)
+        low, high = (int(v) for v in real.aminmax())
+        if low < 0 or high >= weight.shape[0]:
+            worst = low if low < 0 else high
+            raise InputError(
+                f"An id of {worst} is looked up in an embedding of {weight.shape[0]} rows. "
+                f"Ids must lie between 0 and {weight.shape[0] - 1}; check the vocabulary size or the ids given."
+            )
+    return mode.compute(plan, func, args, kwargs)
+
+
+def pack_padded(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """nn.utils.rnn.pack_padded_sequence: the lengths must be known; the batch sizes stay real, as cuDNN and the CPU want them."""
+    data, lengths, batch_first = args[:3]
+    real = mode.real(lengths, plan.name).to(torch.int64)
+    steps = int(real.max()) if real.numel() else 0
+    sizes = torch.tensor([int((real > t).sum()) for t in range(steps)], dtype=torch.int64)
+    rest = data.shape[2:]
+    packed = torch.empty((int(real.sum()), *rest), dtype=data.dtype, device=META)
+    data = mode.stand_in(data)
+    reads = (mode.rec.before(data, "activation"),)
+    writes = (mode.rec.birth(packed, packed.untyped_storage().nbytes()),)
+    mode.rec.op(op_spec(func, (data, lengths, batch_first), {}, (packed, sizes)), reads, writes)
+    return packed, sizes
+
+
+def pad_packed(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """nn.utils.rnn.pad_packed_sequence with real batch sizes."""
+    data, sizes, batch_first, _, total = args[:5]
+    real = mode.real(sizes, plan.name)
+    batch, steps = int(real[0]), int(total) if total > 0 else len(real)
+    shape = (batch, steps, *data.shape[1:]) if batch_first else (steps, batch, *data.shape[1:])
+    out = torch.empty((steps, batch, *data.shape[1:]), dtype=data.dtype, device=META)
+    data = mode.stand_in(data)
+    reads = (mode.rec.before(data, "activation"),)
+    writes = (mode.rec.birth(out, out.untyped_storage().nbytes()),)
+    lengths = torch.tensor([int((real > i).sum()) for i in range(batch)], dtype=torch.int64)
+    result = (out.transpose(0, 1) if tuple(out.shape) != shape else out), lengths
+    mode.rec.op(op_spec(func, (data, sizes, *args[2:]), {}, result), reads, writes)
+    return result
+
+
+def resize(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """resize_ and set_ change what a tensor's storage is or how large."""
+    out = func(*args, **kwargs)
+    where = mode.rec.before(args[0], "activation")
+    mode.rec.sizes[where] = args[0].untyped_storage().nbytes()
+    mode.values.forget(where)
+    return out
+
+
+def ignore(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """Checks that only look at values: nothing to do when there are none."""
+    return None
+
+
+def higher_order(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """flex_attention by its shapes; other higher-order operators need a real run."""
+    if plan.name not in ("higher_order::flex_attention",):
+        raise DependsOnData(plan.name, [], "has no meta form that can be traced through")
+    query, key, value = (mode.stand_in(t) for t in args[:3])
+    out = torch.empty((*query.shape[:-1], value.shape[-1]), dtype=query.dtype, device=META)
+    logsumexp, peak = (torch.empty(query.shape[:-1], dtype=torch.float32, device=META) for _ in range(2))
+    reads = tuple(mode.rec.before(t, "activation") for t in (query, key, value))
+    result = (out, logsumexp, peak)
+    writes = tuple(mode.rec.birth(t, t.untyped_storage().nbytes()) for t in result)
+    from ..records import OpSpec
+    from .specs import tensor_spec
+
+    spec = OpSpec(plan.name, "default", tuple(tensor_spec(t) for t in (query, key, value)), {}, tuple(map(tensor_spec, result)))
+    mode.rec.op(spec, reads, writes)
+    return result
+
+
+HANDLERS: dict[str, Any] = {
+    f.__name__: f
+    for f in (factory, lift, to_copy, item, ask, index, embedding, pack_padded, pad_packed, resize, ignore, higher_order)
+}
+
+KINDS: dict[str, str] = {
+    "aten::lift_fresh": "lift",
+    "aten::lift": "lift",
+    "aten::_to_copy": "to_copy",
+    "aten::_local_scalar_dense": "item",
+    "aten::is_nonzero": "item",
+    "aten::index": "index",
+    "aten::embedding": "embedding",
+    "aten::_pack_padded_sequence": "pack_padded",
+    "aten::_pad_packed_sequence": "pad_packed",
+    "aten::resize_": "resize",
+    "aten::resize_as_": "resize",
+    "aten::set_": "resize",
+    "aten::_assert_async": "ignore",
+    "aten::_functional_assert_async": "ignore",
+    "aten::_assert_scalar": "ignore",
+    **dict.fromkeys(
+        (
+            "aten::nonzero", "aten::nonzero_numpy", "aten::masked_select", "aten::equal", "aten::unique_dim", "aten::_unique2",
+            "aten::_unique", "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount",
+        ),
+        "ask",
+    ),
+}  # fmt: skip

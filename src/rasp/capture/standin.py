@@ -1,0 +1,318 @@
+"""Stand-ins for the user's model: a tree of new module objects whose tensors are on meta (or share the real storage).
+
+The user's modules are read, never written. Every module gets a shadow of the same class with a copied `__dict__`; parameters
+and buffers become stand-ins by one identity map, so ties stay ties; attributes that hold tensors, modules, bound methods or
+containers of those are mapped likewise.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..records import ModuleInfo, TensorInfo
+from .plans import META
+from .recorder import Recorder
+from .specs import tensor_spec
+from .values import Values
+
+Tensor = torch.Tensor
+Parameter = nn.Parameter
+OWN = frozenset(nn.Module().__dict__) | {"_is_hf_initialized", "_forward_module", "_is_fsdp_managed_module"}
+HOOKS = tuple(name for name in nn.Module().__dict__ if name.endswith("_hooks") or "hooks_" in name)
+ATOMS = (int, float, bool, str, bytes, complex, type(None), type, torch.dtype, torch.device, torch.Size, types.FunctionType)
+PLAIN = (int, float, bool, str)
+SMALL_BUFFER = 4096
+
+
+def unwrapped(module: nn.Module) -> nn.Module:
+    """The module inside torch.compile, DataParallel and DistributedDataParallel wrappers."""
+    while True:
+        kind = type(module).__name__
+        if kind == "OptimizedModule" and "_orig_mod" in module._modules:
+            module = module._modules["_orig_mod"]  # type: ignore[assignment]
+        elif kind in ("DataParallel", "DistributedDataParallel") and "module" in module._modules:
+            module = module._modules["module"]  # type: ignore[assignment]
+        else:
+            return module
+
+
+def is_scripted(module: nn.Module) -> bool:
+    return isinstance(module, torch.jit.ScriptModule)
+
+
+class StandIns:
+    """Builds the shadow tree and keeps what is known of it: modules, tensors, and who stands for whom."""
+
+    def __init__(self, recorder: Recorder, values: Values, *, device: torch.device | None, dtype: torch.dtype | None) -> None:
+        self.rec = recorder
+        self.values = values
+        self.device = device  # META for shapes alone; a real device for a real run; None = where each tensor lives
+        self.dtype = dtype
+        self.modules: list[ModuleInfo] = []
+        self.tensors: list[TensorInfo] = []
+        self.shadows: dict[int, Any] = {}
+        self.stand_ins: dict[int, Tensor] = {}
+        self.infos: dict[int, TensorInfo] = {}
+        self.bases: dict[int, Tensor] = {}
+        self.originals: dict[int, tuple[Tensor, Any]] = {}
+        self.keep: list[Any] = []
+        self.indices: dict[int, int] = {}
+        self.scripted: list[nn.Module] = []
+        self.lazy = False
+
+    def build(self, root: nn.Module, boundary: Callable[[Any, int], Any], training: bool | None) -> Any:
+        """The shadow of a model. `boundary(shadow, index)` makes the callable that stands at each module's door."""
+        self.boundary = boundary
+        self.training = training
+        shadow = self._module(root, "", -1)
+        for index in range(len(self.pending)):
+            self._attributes(*self.pending[index])
+        return shadow
+
+    @functools.cached_property
+    def pending(self) -> list[tuple[Any, dict[str, Any], ModuleInfo]]:
+        return []
+
+    # -- modules --------------------------------------------------------------------------------------------------
+
+    def _module(self, module: nn.Module, path: str, parent: int) -> Any:
+        """The shadow of one module and of all below it; a shared module has one shadow and several names."""
+        module = unwrapped(module)
+        shadow = self.shadows.get(id(module))
+        if shadow is not None:
+            if path:
+                self.modules[self.indices[id(module)]].names.append(path)
+            return shadow
+        index = len(self.modules)
+        info = ModuleInfo(path, _type_name(module), parent, [], module.training, {}, [], [path])
+        self.modules.append(info)
+        self.indices[id(module)] = index
+        if parent >= 0:
+            self.modules[parent].children.append(index)
+        if is_scripted(module):
+            return self._scripted(module, info, index)
+        shadow = object.__new__(type(module))
+        state = dict(module.__dict__)
+        object.__setattr__(shadow, "__dict__", state)
+        self.shadows[id(module)] = shadow
+        self.keep.append(module)
+        if self.training is not None:
+            state["training"] = self.training
+        prefix = f"{path}." if path else ""
+        parameters = state["_parameters"]
+        if parameters:
+            state["_parameters"] = {
+                k: None if t is None else self._registered(t, prefix + k, info, "parameter") for k, t in parameters.items()
+            }
+        else:
+            state["_parameters"] = {}
+        buffers = state["_buffers"]
+        if buffers:
+            state["_buffers"] = {
+                k: None if t is None else self._registered(t, prefix + k, info, "buffer") for k, t in buffers.items()
+            }
+        else:
+            state["_buffers"] = {}
+        state["_modules"] = {
+            k: None if m is None else self._module(m, prefix + k, index) for k, m in state["_modules"].items()
+        }
+        state["_compiled_call_impl"] = self.boundary(shadow, index)
+        self.pending.append((shadow, state, info))
+        return shadow
+
+    def _scripted(self, module: nn.Module, info: ModuleInfo, index: int) -> Any:
+        """A TorchScript module has no Python state to copy: it runs itself, its tensors are replaced as they reach the mode."""
+        self.scripted.append(module)
+        self.keep.append(module)
+        for name, tensor in module.named_parameters():
+            self._registered(tensor, f"{info.path}.{name}".lstrip("."), info, "parameter")
+        for name, tensor in module.named_buffers():
+            self._registered(tensor, f"{info.path}.{name}".lstrip("."), info, "buffer")
+        shadow = _Door(module, self.boundary, index)
+        self.shadows[id(module)] = shadow
+        return shadow
+
+    # -- tensors --------------------------------------------------------------------------------------------------
+
+    def _registered(self, tensor: Tensor, name: str, info: ModuleInfo, kind: Any) -> Tensor:
+        """The stand-in of a parameter or buffer, noted under its name."""
+        known = self.infos.get(id(tensor))
+        if known is not None:
+            known.names.append(name)
+            info.tensors.append(self.tensors.index(known))
+            return self.stand_ins[id(tensor)]
+        stand_in = self._stand_in(tensor, kind)
+        storage = self.rec.before(stand_in, kind) if not _uninitialised(tensor) else -1
+        spec = tensor_spec(stand_in) if storage >= 0 else tensor_spec(torch.empty(0))
+        record = TensorInfo([name], spec, kind, bool(tensor.requires_grad), storage, _logical(tensor))
+        self.infos[id(tensor)] = record
+        info.tensors.append(len(self.tensors))
+        self.tensors.append(record)
+        if kind == "buffer" and storage >= 0 and tensor.device.type != "meta":
+            if self.device == META and (not tensor.dtype.is_floating_point or tensor.numel() <= SMALL_BUFFER):
+                if tensor.layout is torch.strided and self.dtype is None or not tensor.dtype.is_floating_point:
+                    self.values.know(storage, tensor)
+        return stand_in
+
+    def _stand_in(self, tensor: Tensor, kind: str = "constant") -> Tensor:
+        """The tensor that stands for a user's tensor, made once."""
+        held = self.stand_ins.get(id(tensor))
+        if held is None:
+            held = self._on_meta(tensor) if self.device == META else self._for_real(tensor)
+            if isinstance(tensor, Parameter) and not _uninitialised(tensor):
+                wants = tensor.requires_grad and (held.is_floating_point() or held.is_complex())
+                held = torch.Tensor._make_subclass(Parameter, held, wants)
+            elif tensor.requires_grad and tensor.is_leaf:
+                held.requires_grad_()
+            self.stand_ins[id(tensor)] = held
+            self.keep.append(tensor)
+        return held
+
+    def _on_meta(self, tensor: Tensor) -> Tensor:
+        if _uninitialised(tensor):
+            self.lazy = True
+            return type(tensor)(device=META, dtype=tensor.dtype)  # type: ignore[call-arg]
+        if tensor.layout is not torch.strided:
+            raise NotImplementedError(f"a {tensor.layout} tensor has no meta form")
+        dtype = self.dtype if self.dtype is not None and tensor.is_floating_point() else tensor.dtype
+        storage = tensor.untyped_storage()
+        size = storage.nbytes()
+        base = self.bases.get(storage._cdata)
+        if base is None and size == tensor.numel() * tensor.element_size() and size:
+            base = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device=META)
+            self.bases[storage._cdata] = base
+            self.originals[storage._cdata] = (base, storage)
+            return base
+        if base is None:
+            base = torch.empty(size // max(tensor.element_size(), 1), dtype=dtype, device=META)
+            self.bases[storage._cdata] = base
+            self.originals[storage._cdata] = (base, storage)
+        if base.dtype != dtype:
+            base = base.view(dtype)
+        return base.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+    def _for_real(self, tensor: Tensor) -> Tensor:
+        """The same storage under a version counter of its own; a copy where another device or dtype is asked for."""
+        if _uninitialised(tensor):
+            self.lazy = True
+            return type(tensor)(device=self.device or tensor.device, dtype=tensor.dtype)  # type: ignore[call-arg]
+        dtype = self.dtype if self.dtype is not None and tensor.is_floating_point() else tensor.dtype
+        with torch.no_grad():
+            return tensor.data.to(device=self.device or tensor.device, dtype=dtype)
+
+    # -- everything else a module holds ---------------------------------------------------------------------------
+
+    def _attributes(self, shadow: Any, state: dict[str, Any], info: ModuleInfo) -> None:
+        """Map the plain attributes of a shadow; note those that are plain values."""
+        for name, value in state.items():
+            if name in OWN:
+                continue
+            if isinstance(value, ATOMS):
+                if isinstance(value, PLAIN) and name[0] != "_":
+                    info.hyper[name] = value
+                continue
+            if value.__class__ is tuple and all(isinstance(v, PLAIN) for v in value):
+                info.hyper[name] = value
+                continue
+            state[name] = self.map(value, f"{info.path}.{name}" if info.path else name)
+        for name in HOOKS:
+            hooks = state.get(name)
+            if hooks:
+                state[name] = type(hooks)((k, self.map(h, "")) for k, h in hooks.items())
+        if "_initialize_hook" in state:
+            for name in ("_initialize_hook", "_load_hook"):
+                if name in state:
+                    state[name] = _Handle(state["_forward_pre_hooks"], state[name].id)
+
+    def map(self, value: Any, name: str, depth: int = 0) -> Any:
+        """The stand-in of any value: containers are copied, what cannot hold tensors is left alone."""
+        if isinstance(value, ATOMS) or depth > 8:
+            return value
+        if isinstance(value, Tensor):
+            return self._stand_in(value) if value.layout is torch.strided or self.device != META else value
+        if isinstance(value, nn.Module):
+            return self._stray(value, name)
+        if isinstance(value, types.MethodType):
+            owner = self.shadows.get(id(value.__self__))
+            return value if owner is None else types.MethodType(value.__func__, owner)
+        if isinstance(value, functools.partial):
+            args = [self.map(a, name, depth + 1) for a in value.args]
+            return functools.partial(self.map(value.func, name), *args, **self.map(value.keywords, name, depth + 1))
+        if isinstance(value, weakref.ref) and type(value) is weakref.ref:
+            owner = self.shadows.get(id(value()))
+            return value if owner is None else weakref.ref(owner)
+        return self._container(value, name, depth + 1)
+
+    def _container(self, value: Any, name: str, depth: int) -> Any:
+        kind = type(value)
+        if kind is list:
+            return [self.map(v, f"{name}.{i}", depth) for i, v in enumerate(value)]
+        if kind is tuple:
+            return tuple(self.map(v, f"{name}.{i}", depth) for i, v in enumerate(value))
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return kind(*(self.map(v, f"{name}.{i}", depth) for i, v in enumerate(value)))
+        if kind in (dict, OrderedDict):
+            return kind((k, self.map(v, f"{name}.{k}", depth)) for k, v in value.items())
+        if kind is set:
+            return {self.map(v, name, depth) for v in value}
+        if kind is deque:
+            return deque((self.map(v, name, depth) for v in value), value.maxlen)
+        return value
+
+    def _stray(self, module: nn.Module, name: str) -> Any:
+        """A module held by a plain attribute or list: one of the tree, or one that was never registered."""
+        shadow = self.shadows.get(id(unwrapped(module)))
+        return self._module(module, name, -2) if shadow is None else shadow
+
+
+class _Door:
+    """Stands for a TorchScript module: calls pass the boundary, everything else is the module's own."""
+
+    def __init__(self, module: nn.Module, boundary: Callable[[Any, int], Any], index: int) -> None:
+        self._module = module
+        self._call_impl = module.__call__
+        self._boundary = boundary(self, index)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._boundary(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+class _Handle:
+    """A hook handle over the copied dict, so that removing the hook leaves the user's module alone."""
+
+    def __init__(self, hooks: dict[int, Any], key: int) -> None:
+        self.hooks, self.key = hooks, key
+
+    def remove(self) -> None:
+        self.hooks.pop(self.key, None)
+
+
+def _uninitialised(tensor: Tensor) -> bool:
+    return isinstance(tensor, nn.parameter.UninitializedTensorMixin)
+
+
+def _type_name(module: nn.Module) -> str:
+    return getattr(module, "original_name", None) if is_scripted(module) else type(module).__name__  # type: ignore[return-value]
+
+
+def _logical(tensor: Tensor) -> int:
+    """Elements a tensor stands for: packed 4-bit weights hold more than their own."""
+    if _uninitialised(tensor):
+        return 0
+    state = getattr(tensor, "quant_state", None)
+    shape = getattr(state, "shape", None)
+    if shape is not None:
+        return int(torch.Size(shape).numel())
+    per_element = {"quint4x2": 2, "quint2x4": 4, "float4_e2m1fn_x2": 2}.get(str(tensor.dtype).removeprefix("torch."), 1)
+    return tensor.numel() * (per_element if "fn_x2" in str(tensor.dtype) else 1)
