@@ -1,6 +1,7 @@
 """Rules: what one operator computes, as a small additive Work. One family of operators per file.
 
-To add an operator, add a function to the file of its family (or to a new file here: it is found by itself):
+To add an operator, add a function to the file of its family (or to a new file here: it is found by itself;
+files whose name starts with _ hold what families share):
 
 >>> from rasp.rules import rule, Work
 >>> @rule("mylib::scale_shift")
@@ -21,9 +22,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..errors import RuleError
-from ..records import OpSpec
+from ..records import OpSpec, leaves
 
 Rule = Callable[[OpSpec], "Work"]
+Count = int  # the type behind a name: Work has a field called int
 
 
 @dataclass(slots=True)
@@ -34,46 +36,52 @@ class Work:
     dot    dot products those form: each saves one addition (m·n)
     bias   additions of a bias to a contraction's output
     fma    multiply-adds that are no contraction (normalisation: x·scale + shift)
+    add, mul, div, sqrt, exp, log, tanh, erf, trig, pow   one operation on floats each, by kind
+    cmp    comparisons of floats, and what is decided per element alike: bounds, signs, rounding
     int    operations on integers and booleans (index arithmetic, masks)
+    rand   random numbers drawn
     causal   MACs a causal kernel may skip (they are included in mac)
     recompute  MACs done a second time (flash backward, checkpointing); NOT included in mac
-    moved  elements copied or gathered without arithmetic
     read, write   bytes; None = every distinct input, every output
     """
 
-    mac: int = 0
-    dot: int = 0
-    bias: int = 0
-    fma: int = 0
-    add: int = 0
-    mul: int = 0
-    div: int = 0
-    cmp: int = 0
-    sqrt: int = 0
-    exp: int = 0
-    log: int = 0
-    tanh: int = 0
-    erf: int = 0
-    trig: int = 0
-    pow: int = 0
-    int: int = 0
-    rand: int = 0
-    causal: int = 0
-    recompute: int = 0
-    read: int | None = None
-    write: int | None = None
+    mac: Count = 0
+    dot: Count = 0
+    bias: Count = 0
+    fma: Count = 0
+    add: Count = 0
+    mul: Count = 0
+    div: Count = 0
+    cmp: Count = 0
+    sqrt: Count = 0
+    exp: Count = 0
+    log: Count = 0
+    tanh: Count = 0
+    erf: Count = 0
+    trig: Count = 0
+    pow: Count = 0
+    int: Count = 0
+    rand: Count = 0
+    causal: Count = 0
+    recompute: Count = 0
+    read: Count | None = None
+    write: Count | None = None
 
     def __add__(self, other: Work) -> Work:
-        return Work(*(_plus(getattr(self, f), getattr(other, f)) for f in FIELDS))
+        return Work(**{f: _plus(getattr(self, f), getattr(other, f)) for f in FIELDS})
 
-    def __mul__(self, times: int) -> Work:
-        return Work(*(None if (v := getattr(self, f)) is None else v * times for f in FIELDS))
+    def __mul__(self, times: Count) -> Work:
+        return Work(**{f: _times(getattr(self, f), times) for f in FIELDS})
 
     __rmul__ = __mul__
 
 
-def _plus(a: int | None, b: int | None) -> int | None:
+def _plus(a: Any, b: Any) -> Any:
     return None if a is None or b is None else a + b
+
+
+def _times(a: Any, n: int) -> Any:
+    return None if a is None else a * n
 
 
 FIELDS: tuple[str, ...] = tuple(f.name for f in fields(Work))
@@ -93,7 +101,9 @@ def rule(*names: str, replace: bool = False) -> Callable[[Rule], Rule]:
             if "::" not in name:
                 raise RuleError(f"An operator's name has a namespace, like 'aten::mm'; {name!r} has none.")
             if name in RULES and not replace:
-                raise RuleError(f"{name} has a rule already ({RULES[name].__module__}); pass replace=True to take its place.")
+                raise RuleError(
+                    f"{name} has a rule already ({RULES[name].__module__}); pass replace=True to take its place."
+                )
             RULES[name] = function
         return function
 
@@ -154,9 +164,15 @@ def work_of(spec: OpSpec) -> Work | None:
 
 
 def bytes_read(spec: OpSpec, skip: Iterable[int] = ()) -> int:
-    """Bytes of every distinct input: a tensor given twice is read once."""
+    """Bytes of every distinct input: a tensor given twice is read once, the targets of an out= form are not read."""
+    tensors = [*leaves(spec.args)] if _writes_keywords(spec) else spec.tensors
     left_out = {*spec.same, *skip}
-    return sum(t.touched_bytes for i, t in enumerate(spec.tensors) if i not in left_out)
+    return sum(t.touched_bytes for i, t in enumerate(tensors) if i not in left_out)
+
+
+def _writes_keywords(spec: OpSpec) -> bool:
+    """Whether this is an out= form: it writes tensors given by keyword."""
+    return spec.mutates and bool(spec.kwargs) and not spec.name.endswith("_")
 
 
 def bytes_written(spec: OpSpec) -> int:
@@ -167,5 +183,3 @@ def bound(spec: OpSpec) -> int:
     """An upper bound for an operator without a rule: every output element combined once with every input element."""
     outs = sum(t.numel for t in spec.outputs) or max((t.numel for t in spec.tensors), default=0)
     return max(outs * sum(t.numel for t in spec.tensors), outs)
-
-

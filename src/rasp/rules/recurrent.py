@@ -1,0 +1,179 @@
+"""Recurrent layers as one operator: two products per step, layer and direction, then the cell's elementwise part.
+
+The counts equal the sum over the operators such a layer decomposes into on devices without a fused kernel.
+Packed sequences count the rows that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..records import OpSpec, TensorSpec
+from . import Work, rule
+from ._forms import DROPOUT, SIGMOID, SIGMOID_BACKWARD, TANH_BACKWARD, Form, charge, form, times
+
+LSTM = times(SIGMOID, 3) + form(tanh=2, mul=3, add=1 + 4)  # i, f, o, g, c', h' and the four sums of x and h gates
+GRU = times(SIGMOID, 2) + form(tanh=1, mul=2, add=5)  # r, z, n = tanh(x + r·h), h' = n + z·(h - n)
+RNN_TANH = form(add=1, tanh=1)
+RNN_RELU = form(add=1, cmp=1)
+LSTM_BACKWARD = times(SIGMOID_BACKWARD, 3) + times(TANH_BACKWARD, 2) + form(mul=6, add=1)
+GRU_BACKWARD = times(SIGMOID_BACKWARD, 2) + TANH_BACKWARD + form(mul=4, add=3)
+CELLS: dict[str, Form] = {"lstm": LSTM, "gru": GRU, "rnn_tanh": RNN_TANH, "rnn_relu": RNN_RELU}
+CELLS_BACKWARD: dict[str, Form] = {
+    "lstm": LSTM_BACKWARD, "gru": GRU_BACKWARD, "rnn_tanh": TANH_BACKWARD, "rnn_relu": form(cmp=1),
+}  # fmt: skip
+MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")  # cuDNN's numbers, which oneDNN and MIOpen share
+
+
+def product(rows: int, weight: TensorSpec) -> Work:
+    out = rows * weight.shape[0]
+    return Work(mac=rows * weight.numel, dot=min(out, rows * weight.numel))
+
+
+def step(cell: str, rows: int, weights: Sequence[TensorSpec], biases: int) -> Work:
+    """One layer in one direction over so many rows (steps × batch): w_ih, w_hh and, for a projection, w_hr."""
+    gates = weights[0].shape[0]
+    hidden = gates // {"lstm": 4, "gru": 3}.get(cell, 1)
+    work = sum((product(rows, w) for w in weights), Work(bias=biases * rows * gates))
+    return work + charge(CELLS[cell], rows * hidden)
+
+
+def step_backward(cell: str, rows: int, weights: Sequence[TensorSpec], biases: int) -> Work:
+    """Two products per weight (by input and by weight), the cell's derivative, and a sum per bias."""
+    gates = weights[0].shape[0]
+    hidden = gates // {"lstm": 4, "gru": 3}.get(cell, 1)
+    work = Work(add=biases * max(rows - 1, 0) * gates)
+    for w in weights:
+        mac = rows * w.numel
+        work += Work(mac=2 * mac, dot=min(rows * w.shape[1] + w.numel, 2 * mac))
+    return work + charge(CELLS_BACKWARD[cell], rows * hidden)
+
+
+def layers(call: OpSpec, cell: str, groups: list[Sequence[TensorSpec]], biases: int, dropout: float, dirs: int) -> Work:
+    """All layers and directions, with dropout between layers."""
+    x = call.args[0]
+    rows = x.numel // max(x.shape[-1], 1)
+    work = sum((step(cell, rows, g, biases) for g in groups), Work())
+    between = len(groups) // dirs - 1
+    if dropout > 0 and between > 0:
+        width = groups[0][2].shape[0] if len(groups[0]) > 2 else groups[0][1].shape[1]
+        work += charge(DROPOUT, rows * width * dirs * between)
+    return work
+
+
+def grouped(flat: Sequence[TensorSpec], size: int) -> list[Sequence[TensorSpec]]:
+    """Matrices of each layer and direction; the biases between them are vectors."""
+    return [[w for w in flat[i : i + size] if w.ndim == 2] for i in range(0, len(flat), size)]
+
+
+@rule("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu", "aten::_lstm_mps")
+def recurrent(call: OpSpec) -> Work:
+    """(input, hx, weights, …) or, packed, (data, batch_sizes, hx, weights, …)."""
+    start = 3 if call.overload == "data" else 2
+    params, has_biases, num_layers, dropout, train, bidirectional = call.args[start : start + 6]
+    dirs = 2 if bidirectional else 1
+    cell = {"aten::_lstm_mps": "lstm"}.get(call.name, call.name.removeprefix("aten::"))
+    groups = grouped(params, len(params) // (num_layers * dirs))
+    return layers(call, cell, groups, 2 if has_biases else 0, dropout if train else 0.0, dirs)
+
+
+@rule("aten::lstm_cell", "aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell")
+def recurrent_cell(call: OpSpec) -> Work:
+    x, _, w_ih, w_hh, b_ih, b_hh = call.args[:6]
+    cell = call.name.removeprefix("aten::").removesuffix("_cell")
+    biases = (b_ih is not None) + (b_hh is not None)
+    return step(cell, x.numel // max(x.shape[-1], 1), (w_ih, w_hh), biases)
+
+
+@rule("aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_gru_cell")
+def fused_cell(call: OpSpec) -> Work:
+    """The elementwise part of a cell whose products ran before; the biases are added here."""
+    gates, _, state, b_ih, b_hh = call.args[:5]
+    cell = LSTM if "lstm" in call.name else GRU
+    return charge(cell, state.numel) + Work(bias=gates.numel * ((b_ih is not None) + (b_hh is not None)))
+
+
+@rule("aten::_thnn_fused_lstm_cell_backward", "aten::_thnn_fused_lstm_cell_backward_impl")
+def fused_lstm_cell_backward(call: OpSpec) -> Work:
+    return charge(LSTM_BACKWARD, call.args[2].numel) + _bias_grad(call.args[4], call.args[-1])
+
+
+@rule("aten::_thnn_fused_gru_cell_backward")
+def fused_gru_cell_backward(call: OpSpec) -> Work:
+    return charge(GRU_BACKWARD, call.args[0].numel) + _bias_grad(call.args[1], call.args[2])
+
+
+@rule("aten::_thnn_differentiable_lstm_cell_backward", "aten::_thnn_differentiable_gru_cell_backward")
+def differentiable_cell_backward(call: OpSpec) -> Work:
+    lstm = "lstm" in call.name
+    state = call.args[6] if lstm else call.args[3]
+    return charge(LSTM_BACKWARD if lstm else GRU_BACKWARD, state.numel)
+
+
+def _bias_grad(gates: TensorSpec, has_bias: bool) -> Work:
+    return Work(add=max(gates.numel - gates.shape[-1], 0) if has_bias else 0)
+
+
+@rule("aten::_cudnn_rnn")
+def cudnn_rnn(call: OpSpec) -> Work:
+    _, weights, size, _, _, _, mode = call.args[:7]
+    dropout, train, bidirectional = call.args[11:14]
+    return _flat(call, weights, size, mode, dropout if train else 0.0, bidirectional)
+
+
+@rule("aten::miopen_rnn")
+def miopen_rnn(call: OpSpec) -> Work:
+    _, weights, size, _, _, mode = call.args[:6]
+    dropout, train, bidirectional = call.args[9:12]
+    return _flat(call, weights, size, mode, dropout if train else 0.0, bidirectional)
+
+
+def _flat(
+    call: OpSpec, weights: Sequence[TensorSpec], size: int, mode: int, dropout: float, bidirectional: bool
+) -> Work:
+    groups = grouped(weights, size)
+    biases = sum(w.ndim == 1 for w in weights[:size])
+    return layers(call, MODES[mode], groups, biases, dropout, 2 if bidirectional else 1)
+
+
+@rule("aten::_cudnn_rnn_backward", "aten::miopen_rnn_backward")
+def cudnn_rnn_backward(call: OpSpec) -> Work:
+    x, weights, size = call.args[:3]
+    mode = MODES[call.args[10]]
+    rows = x.numel // max(x.shape[-1], 1)
+    biases = sum(w.ndim == 1 for w in weights[:size])
+    return sum((step_backward(mode, rows, g, biases) for g in grouped(weights, size)), Work())
+
+
+@rule("aten::mkldnn_rnn_layer")
+def mkldnn_rnn_layer(call: OpSpec) -> Work:
+    """One layer in one direction."""
+    x, w_ih, w_hh = call.args[:3]
+    mode, has_biases = call.args[9], call.args[12]
+    rows = x.numel // max(x.shape[-1], 1)
+    return step(MODES[mode], rows, _shaped(w_ih, w_hh, x, call), 2 if has_biases else 0)
+
+
+@rule("aten::mkldnn_rnn_layer_backward")
+def mkldnn_rnn_layer_backward(call: OpSpec) -> Work:
+    x, w_ih, w_hh = call.args[:3]
+    rows = x.numel // max(x.shape[-1], 1)
+    return step_backward(MODES[call.args[14]], rows, (w_ih, w_hh), 2 if call.args[17] else 0)
+
+
+def _shaped(w_ih: TensorSpec, w_hh: TensorSpec, x: TensorSpec, call: OpSpec) -> tuple[TensorSpec, TensorSpec]:
+    """The two weights as (gates, in) and (gates, hidden), also where oneDNN has reordered them."""
+    if w_ih.ndim == 2 and w_ih.stride:
+        return w_ih, w_hh
+    hidden = call.args[10]
+    gates = {"lstm": 4, "gru": 3}.get(MODES[call.args[9]], 1) * hidden
+    return tuple(TensorSpec((gates, n), (n, 1), w_ih.dtype) for n in (x.shape[-1], hidden))  # type: ignore[return-value]
+
+
+@rule("aten::lstm_mps_backward")
+def lstm_mps_backward(call: OpSpec) -> Work:
+    x, params, has_biases, num_layers = call.args[5], call.args[8], call.args[9], call.args[10]
+    dirs = 2 if call.args[13] else 1
+    rows = x.numel // max(x.shape[-1], 1)
+    groups = grouped(params, len(params) // (num_layers * dirs))
+    return sum((step_backward("lstm", rows, g, 2 if has_biases else 0) for g in groups), Work())
