@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -34,16 +33,16 @@ TINY: dict[str, Any] = {
     **dict.fromkeys(["embedding_size", "kv_lora_rank", "q_lora_rank", "projection_dim"], 16),
     **dict.fromkeys(["moe_intermediate_size", "image_size"], 32),
     **dict.fromkeys(["n_group", "topk_group", "first_k_dense_replace"], 1),
-    **dict.fromkeys(["layerdrop", "encoder_layerdrop", "decoder_layerdrop"], 0.0),  # layers skipped at random have no one count
+    **dict.fromkeys(["layerdrop", "encoder_layerdrop", "decoder_layerdrop"], 0.0),  # layers skipped at random: no one count
+    **dict.fromkeys(["mask_time_prob", "mask_feature_prob"], 0.0),
     **{"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1, "apply_spec_augment": False},
 }
 
 
 def shrink(config: PreTrainedConfig, sizes: dict[str, Any]) -> None:
     for name, value in sizes.items():
-        if isinstance(getattr(config, name, None), (int, float)):
-            with suppress(AttributeError, NotImplementedError):  # a property worked out from other fields
-                setattr(config, name, value)
+        if not isinstance(getattr(type(config), name, None), property) and isinstance(getattr(config, name, None), (int, float)):
+            setattr(config, name, value)
     for nested in vars(config).values():
         if isinstance(nested, PreTrainedConfig):
             shrink(nested, sizes)
@@ -53,7 +52,9 @@ def configure(kind: str, own: dict[str, Any]) -> PreTrainedConfig:
     """A configuration of the kind named, made small; `own` are fields of its own, "text_config.x" for a nested one."""
     cls = CONFIG_MAPPING[kind]
     flat = {k: v for k, v in own.items() if "." not in k}
-    fits = {k: v for k, v in TINY.items() if hasattr(cls, k) and not isinstance(getattr(cls, k), (list, tuple)) and k not in flat}
+    fits = {
+        k: v for k, v in TINY.items() if hasattr(cls, k) and not isinstance(getattr(cls, k), (list, tuple, property)) and k not in flat
+    }
     try:
         config = cls(**fits, **flat)
     except Exception:  # noqa: BLE001  fields that do not fit together: start from the defaults
@@ -69,8 +70,9 @@ def configure(kind: str, own: dict[str, Any]) -> PreTrainedConfig:
     return config
 
 
-def make(kind: str, head: str = "", **own: Any) -> nn.Module:
-    config = configure(kind, own)
+def make(kind: str, head: str = "", tiny: bool = True, **own: Any) -> nn.Module:
+    """The model of a configuration; `tiny=False` takes the fields as given, for kinds whose fields only fit together."""
+    config = configure(kind, own) if tiny else CONFIG_MAPPING[kind](**own)
     if head:
         model: nn.Module = getattr(transformers, head)(config)
         return model
@@ -202,9 +204,11 @@ def special() -> list[Case]:
     mla = {"num_key_value_heads": 4}
     linear = {"layer_types": ["linear_attention", "full_attention"]}
     return [
-        case("funnel", "encoder", text, block_sizes=[1, 1], num_decoder_layers=1, d_head=8, d_inner=64),
+        case("funnel", "encoder", text, head="FunnelModel", tiny=False, vocab_size=96, block_sizes=[1, 1], num_decoder_layers=1, d_model=32, n_head=4,
+             d_head=8, d_inner=64),
         case("squeezebert", "encoder", text, embedding_size=32),
-        case("bros", "encoder", lambda b: ((), {"input_ids": ids(b), "bbox": torch.rand(2 * b, TOKENS, 8)}), dim_bbox_projection=8),
+        case("bros", "encoder", lambda b: ((), {"input_ids": ids(b), "bbox": torch.rand(2 * b, TOKENS, 8)}), tiny=False, vocab_size=96,
+             hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64),
         case("lilt", "encoder", boxes, hidden_size=48, channel_shrink_ratio=2, max_2d_position_embeddings=64),
         case("codegen", "decoder", text, n_ctx=64, rotary_dim=4),
         case("gptj", "decoder", text, rotary_dim=4),
@@ -226,14 +230,15 @@ def special() -> list[Case]:
         case("jamba", "state space", text, attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1,
              mamba_dt_rank=4),
         case("bamba", "state space", text, attn_layer_indices=[1], mamba_chunk_size=4, mamba_n_groups=1),
-        case("granitemoehybrid", "state space", text, layer_types=["mamba", "attention"], mamba_chunk_size=4, mamba_n_groups=1),
-        case("recurrent_gemma", "state space", text, layer_types=["recurrent", "attention"], lru_width=32, attention_window_size=8),
+        case("granitemoehybrid", "state space", text, layer_types=["linear_attention", "full_attention"], mamba_chunk_size=4,
+             mamba_n_groups=1),
+        case("recurrent_gemma", "state space", text, tiny=False, vocab_size=96, num_hidden_layers=3, hidden_size=32, intermediate_size=96,
+             num_attention_heads=4, lru_width=32, attention_window_size=8),
         case("qwen3_next", "state space", text, **linear, linear_num_key_heads=2, linear_num_value_heads=4,
              linear_key_head_dim=8, linear_value_head_dim=8),
-        case("t5gemma", "encoder-decoder", text_pair, **{"encoder.hidden_size": 32, "encoder.intermediate_size": 64}),
-        case("convnext", "vision", pixels, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 2, 1], patch_size=4),
-        case("convnextv2", "vision", pixels, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 2, 1], patch_size=4),
-        case("cvt", "vision", pixels64, embed_dim=[16, 24, 32], depth=[1, 1, 2], num_heads=[1, 2, 4], patch_size=[7, 3, 3]),
+        case("convnext", "vision", pixels, tiny=False, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 2, 1], patch_size=4),
+        case("convnextv2", "vision", pixels, tiny=False, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 2, 1], patch_size=4),
+        case("cvt", "vision", pixels64, tiny=False, embed_dim=[16, 24, 32], depth=[1, 2, 3], num_heads=[1, 2, 4]),
         case("focalnet", "vision", pixels, embed_dim=16, depths=[1, 1], hidden_sizes=[16, 32], focal_levels=[2, 2],
              focal_windows=[3, 3], patch_size=4),
         case("resnet", "vision", pixels64, embedding_size=16, hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 2, 1]),
@@ -254,7 +259,7 @@ def special() -> list[Case]:
         case("mobilevitv2", "vision", pixels64, image_size=64, patch_size=2),
         case("detr", "vision", pixels64, encoder_layers=1, decoder_layers=1, num_queries=5),
         case("conditional_detr", "vision", pixels64, encoder_layers=1, decoder_layers=1, num_queries=5),
-        case("deformable_detr", "vision", pixels64, encoder_layers=1, decoder_layers=1, num_queries=5),
+        case("deformable_detr", "vision", partial(pixels, size=128), encoder_layers=1, decoder_layers=1, num_queries=5),
         case("table-transformer", "vision", pixels64, encoder_layers=1, decoder_layers=1, num_queries=5),
         case("videomae", "vision", frames, num_frames=8),
         case("timesformer", "vision", frames, num_frames=8),
@@ -262,7 +267,7 @@ def special() -> list[Case]:
         case("audio-spectrogram-transformer", "audio", lambda b: ((), {"input_values": torch.rand(b, 64, 16)}),
              max_length=64, num_mel_bins=16, patch_size=8, frequency_stride=8, time_stride=8),
         case("whisper", "audio", lambda b: ((), {"input_features": torch.rand(b, 80, 64), "decoder_input_ids": ids(b, 5)[:b]}),
-             max_source_positions=32, max_target_positions=32),
+             head="WhisperForConditionalGeneration", max_source_positions=32, max_target_positions=32),
         case("speech_to_text", "audio", lambda b: ((), {"input_features": torch.rand(b, 64, 80), "decoder_input_ids": ids(b, 5)[:b]}),
              max_source_positions=64, max_target_positions=32, conv_channels=32),
         case("moonshine", "audio", lambda b: ((), {"input_values": torch.rand(b, 1600), "decoder_input_ids": ids(b, 5)[:b]}),
@@ -271,7 +276,7 @@ def special() -> list[Case]:
         case("encodec", "audio", lambda b: ((), {"input_values": torch.rand(b, 1, 640)}), num_filters=4, hidden_size=16,
              codebook_size=32, codebook_dim=16, backward=False),
         case("clip", "multimodal", text_and_pixels),
-        case("siglip", "multimodal", text_and_pixels),
+        case("siglip", "multimodal", text_and_pixels, **{"text_config.projection_size": 32}),
         case("metaclip_2", "multimodal", text_and_pixels),
         case("chinese_clip", "multimodal", text_and_pixels),
         case("altclip", "multimodal", text_and_pixels),
@@ -285,7 +290,7 @@ def special() -> list[Case]:
         case("git", "multimodal", text_and_pixels),
         case("llava", "multimodal", partial(image_tokens, image_token=95, count=16), image_token_index=95, image_token_id=95),
         case("paligemma", "multimodal", partial(image_tokens, image_token=95, count=16), image_token_index=95, image_token_id=95,
-             **{"text_config.model_type": "gemma"}),
+             projection_dim=32, **{"vision_config.projection_dim": 32}),
         case("flava", "multimodal", text_and_pixels),
         case("decision_transformer", "decoder", lambda b: ((), {
             "states": torch.rand(b, 4, 17), "actions": torch.rand(b, 4, 4), "rewards": torch.rand(b, 4, 1),
