@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .plans import META
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
+_BASE: Any = torch._C.TensorBase
 _current = threading.local()
 _lock = threading.RLock()
 _depth = 0
@@ -39,6 +41,7 @@ def routed(mode: Any) -> Iterator[None]:
     with _lock:
         if _depth == 0:
             _library = _register()
+            _patch()
         _depth += 1
     _current.mode = mode
     try:
@@ -48,8 +51,53 @@ def routed(mode: Any) -> Iterator[None]:
         with _lock:
             _depth -= 1
             if _depth == 0:
+                _unpatch()
                 _library._destroy()
                 _library = None
+
+
+def _patch() -> None:
+    """Three methods of Tensor lose a known value before any operator is dispatched: stand before them as well."""
+    torch.Tensor.__getitem__ = _getitem  # type: ignore[method-assign]
+    torch.Tensor.tolist = _tolist  # type: ignore[method-assign,assignment]
+    torch.Tensor.numpy = _numpy  # type: ignore[method-assign,assignment]
+
+
+def _unpatch() -> None:
+    for name in ("__getitem__", "tolist", "numpy"):
+        delattr(torch.Tensor, name)  # they are inherited: what shows again is torch's own
+
+
+def _getitem(self: Tensor, index: Any) -> Any:
+    """x[:, [-1, 0]]: the list becomes a constant that keeps its value."""
+    if index.__class__ is tuple and any(i.__class__ is list for i in index) and getattr(_current, "mode", None) is not None:
+        index = tuple(torch.tensor(i) if i.__class__ is list and i and _integers(i) else i for i in index)
+    elif index.__class__ is list and getattr(_current, "mode", None) is not None and index and _integers(index):
+        index = torch.tensor(index)
+    return _BASE.__getitem__(self, index)
+
+
+def _integers(items: list[Any]) -> bool:
+    return all(isinstance(i, (int, bool)) for i in items)
+
+
+def _tolist(self: Tensor) -> Any:
+    with _disable_current_modes():  # above the dispatcher: a replay here must not be recorded
+        return _BASE.tolist(_known(self, "tolist"))
+
+
+def _numpy(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+    with _disable_current_modes():
+        return _BASE.numpy(_known(self, "numpy"), *args, **kwargs)
+
+
+def _known(tensor: Tensor, name: str) -> Tensor:
+    """The real value of a stand-in, where it is known."""
+    mode = getattr(_current, "mode", None)
+    if mode is None or tensor.device != META or not hasattr(mode, "real"):
+        return tensor
+    real: Tensor = mode.real(tensor, name)
+    return real
 
 
 def _register() -> Any:

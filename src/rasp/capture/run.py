@@ -294,6 +294,12 @@ def _on_meta(request: Request) -> Trace:
     if mode.adopted:
         places = sorted({run.stand.modules[int(i)].path or "the model itself" for i in mode.adopted if i})
         request.notes.append(f"Tensors from outside the model were met in {', '.join(places[:5])}: taken as constants.")
+    if run.values.assumptions:
+        places = sorted({run.stand.modules[int(i)].path for i in run.values.assumptions if i})
+        request.notes.append(
+            f"Expert routing depends on data: a balanced load was assumed in {', '.join(places[:3])}"
+            + (f" and {len(places) - 3} more." if len(places) > 3 else ".")
+        )
     return run.trace(noted, out, request.notes)
 
 

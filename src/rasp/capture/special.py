@@ -129,6 +129,36 @@ def embedding(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) 
     return mode.compute(plan, func, args, kwargs)
 
 
+def route(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """topk and argmax over a last dimension: should the model ask which were chosen (expert routing), the load is balanced.
+
+    Values stay unknown. The indices are on the tape as an assumption, which the report states if anything was decided by it.
+    """
+    out = mode.compute(plan, func, args, kwargs)
+    indices = out[1] if isinstance(out, (tuple, list)) else out
+    x = args[0]
+    position, default = (2, -1) if plan.name == "aten::topk" else (1, None)
+    dim = args[position] if len(args) > position else kwargs.get("dim", default)
+    if dim is None or not x.dim() or dim % x.dim() != x.dim() - 1 or not x.dtype.is_floating_point:
+        return out
+    where = mode.rec.by_address[indices.untyped_storage()._cdata]
+    if where not in mode.values.slots:
+        make = partial(_balanced, tuple(indices.shape), x.shape[-1], plan.name == "aten::topk")
+        mode.values.note(make, (), {}, (), indices, (where,), ())
+        mode.values.assume(where, mode.where())
+    return out
+
+
+def _balanced(shape: tuple[int, ...], choices: int, several: bool) -> Tensor:
+    """Indices that use every choice equally often: row r takes the next k choices in turn."""
+    count = 1
+    for n in shape:
+        count *= n
+    if not several or (shape and shape[-1] <= choices):
+        return (torch.arange(count) % max(choices, 1)).reshape(shape)
+    raise DependsOnData("topk", [shape], "chooses more than there is")
+
+
 def pack_padded(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """nn.utils.rnn.pack_padded_sequence: the lengths must be known; the batch sizes stay real, as cuDNN and the CPU want them."""
     data, lengths, batch_first = args[:3]
@@ -194,7 +224,7 @@ def higher_order(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: An
 
 HANDLERS: dict[str, Any] = {
     f.__name__: f
-    for f in (factory, lift, to_copy, item, ask, index, embedding, pack_padded, pad_packed, resize, ignore, higher_order)
+    for f in (factory, lift, to_copy, item, ask, index, embedding, route, pack_padded, pad_packed, resize, ignore, higher_order)
 }
 
 KINDS: dict[str, str] = {
@@ -205,6 +235,8 @@ KINDS: dict[str, str] = {
     "aten::is_nonzero": "item",
     "aten::index": "index",
     "aten::embedding": "embedding",
+    "aten::topk": "route",
+    "aten::argmax": "route",
     "aten::_pack_padded_sequence": "pack_padded",
     "aten::_pad_packed_sequence": "pad_packed",
     "aten::resize_": "resize",

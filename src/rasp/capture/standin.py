@@ -170,7 +170,7 @@ class StandIns:
             if isinstance(tensor, Parameter) and not _uninitialised(tensor):
                 wants = tensor.requires_grad and (held.is_floating_point() or held.is_complex())
                 held = torch.Tensor._make_subclass(Parameter, held, wants)
-            elif tensor.requires_grad and tensor.is_leaf:
+            elif tensor.requires_grad and tensor.is_leaf and not _uninitialised(tensor):
                 held.requires_grad_()
             self.stand_ins[id(tensor)] = held
             self.keep.append(tensor)

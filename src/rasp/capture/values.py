@@ -25,12 +25,13 @@ class DependsOnData(BaseException):
 class _Slot:
     """One known storage: real bytes once computed, the operators that write it, those still to read it."""
 
-    __slots__ = ("__weakref__", "nodes", "owned", "readers", "source", "storage")
+    __slots__ = ("__weakref__", "assumed", "nodes", "owned", "readers", "source", "storage")
 
     def __init__(self, source: torch.Tensor | None = None) -> None:
         self.source = source
         self.storage: torch.UntypedStorage | None = None
         self.owned = source is None
+        self.assumed: str | None = None
         self.nodes: list[_Node] = []
         self.readers: list[_Node] = []
 
@@ -82,6 +83,11 @@ class Values:
     def __init__(self) -> None:
         self.slots: dict[int, _Slot] = {}
         self.number = 0
+        self.assumptions: set[str] = set()
+
+    def assume(self, index: int, where: str) -> None:
+        """What was just noted for this storage is an assumption made for the module call named."""
+        self.slots[index].assumed = where
 
     def know(self, index: int, real: torch.Tensor) -> None:
         """A storage whose real content is at hand (the user's ids, an integer buffer, a constant)."""
@@ -141,7 +147,9 @@ class Values:
         if sum(n.size for n in wanted.values()) > LIMIT:
             raise DependsOnData(op, [shape], "needs a value that is too large to compute beforehand")
         for number in sorted(wanted):
-            _run(wanted[number])
+            node = wanted[number]
+            self.assumptions.update(s.assumed for s in node.writes if s.assumed is not None)
+            _run(node)
 
 
 def _operands(value: Any) -> Any:
