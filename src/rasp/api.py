@@ -1,0 +1,181 @@
+"""What `import rasp` offers: profile, stat, load, and the lists of columns and conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import columns as column_room
+from . import conventions as convention_room
+from . import render
+from .branch import Branch
+from .errors import InputError, NotBuiltError, UncountedError, UnknownName
+from .profile import REPORTS, TABLE, Profile, load
+from .report import Report
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["columns", "conventions", "load", "load_report", "profile", "stat"]
+
+RETURNS = ("data", "tree", "sum")
+
+
+def profile(
+    model: torch.nn.Module,
+    inputs: Any = None,
+    *,
+    input_shape: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    dtypes: Any = None,
+    mode: str | None = None,
+    device: Any = None,
+    backward: bool = False,
+    optimizer: Any = None,
+    loss: Any = None,
+    dtype: Any = None,
+    autocast: Any = None,
+    strict: bool = False,
+) -> Profile:
+    """Run a model once, by default without data or memory, and keep the record that every number is read from.
+
+    Give `inputs` (tensors, nested as the model takes them) or `input_shape` (batch included; a list or dict for several,
+    with `dtypes`). `mode` is 'eval' ('train' with backward=True) unless given; 'as-is' keeps the model's own flags.
+    `strict=True` raises UncountedError when an operator has no rule. The model is left as it was.
+    """
+    from .capture import capture
+
+    trace, info = capture(
+        model,
+        inputs,
+        input_shape=input_shape,
+        kwargs=kwargs,
+        dtypes=dtypes,
+        mode=mode or ("train" if backward else "eval"),
+        device=device,
+        backward=backward,
+        optimizer=optimizer,
+        loss=loss,
+        dtype=dtype,
+        autocast=autocast,
+    )
+    found = Profile(trace, info)
+    if strict:
+        _refuse_gaps(found)
+    return found
+
+
+def stat(
+    model: torch.nn.Module,
+    input_shape: Any = None,
+    inputs: Any = None,
+    device: Any = None,
+    *,
+    timing: bool = False,
+    memory: bool = False,
+    print_stat: bool = True,
+    returns: str | Sequence[str] | None = None,
+    report_type: str | None = "tape",
+    include_root: bool = False,
+    report_fields: Sequence[str] | None = None,
+    includes: Sequence[str] | None = None,
+    excludes: Sequence[str] | None = None,
+    save_path: str | Path | None = None,
+    convention: str | None = None,
+    **capture: Any,
+) -> Any:
+    """Print a model's cost layer by layer, in evaluation mode without gradients, and return what `returns` names.
+
+    `returns`: 'data' (a DataFrame, the total its last row), 'tree' (the root Branch), 'sum' (the printed text); several
+    give a list. `report_fields` are the columns, `excludes` leaves some out, `includes` adds some at the end.
+    `save_path`: a folder gets <model>.csv, a file is written by its suffix.
+    """
+    for option, given in (("timing", timing), ("memory", memory)):
+        if given:
+            raise NotBuiltError(
+                f"{option}=True is not built yet: this version counts, it does not measure. Leave it out."
+            )
+    wanted = _names(returns, "returns")
+    for name in wanted:
+        if name not in RETURNS:
+            raise UnknownName("return value", name, RETURNS)
+    if report_type is not None and report_type not in REPORTS:
+        raise UnknownName("report type", report_type, [*REPORTS, "None"])
+    fields = choose(report_fields, includes, excludes)
+    found = profile(model, inputs, input_shape=input_shape, device=device, **{"mode": "eval"} | capture)
+    if report_type is None:
+        return None
+    report = found.table(report_type, fields, convention, include_root)
+    if save_path is not None:
+        save_report(report, save_path)
+    if print_stat:
+        render.show(report)
+    made = [_returned(name, report, found, convention) for name in wanted]
+    return made[0] if len(made) == 1 else made or None
+
+
+def choose(
+    fields: Sequence[str] | None, includes: Sequence[str] | None = None, excludes: Sequence[str] | None = None
+) -> list[str]:
+    """The columns of a report: the chosen or default ones, less the excluded, then the included in the order given."""
+    start = _names(fields, "report_fields") if fields is not None else list(TABLE)
+    added, left_out = _names(includes, "includes"), _names(excludes, "excludes")
+    for name in (*start, *added, *left_out):
+        column_room.find(name)
+    kept = [name for name in start if name not in left_out]
+    chosen = list(dict.fromkeys([*kept, *added]))
+    if not chosen:
+        raise InputError("No column is left: excludes takes away all that report_fields names.")
+    return chosen
+
+
+def save_report(report: Report, path: str | Path) -> Path:
+    """Write a report: into a folder as <model>.csv, else in the format of the suffix."""
+    target = Path(path)
+    if target.is_dir() or not target.suffix:
+        target = target / f"{report.title}.csv"
+    return report.save(target)
+
+
+def load_report(path: str | Path) -> Any:
+    """A saved report (csv or json) as a pandas DataFrame."""
+    return render.read(path)
+
+
+def columns() -> list[column_room.Column]:
+    """Every column that can be asked for."""
+    column_room.load()
+    return list(column_room.COLUMNS.values())
+
+
+def conventions() -> list[convention_room.Convention]:
+    """Every way of counting, with its source."""
+    convention_room.load()
+    return list(convention_room.CONVENTIONS.values())
+
+
+def _returned(name: str, report: Report, found: Profile, convention: str | None) -> Any:
+    if name == "data":
+        return report.to_pandas()
+    return str(report) if name == "sum" else Branch.root(found.view(convention))
+
+
+def _names(given: str | Iterable[str] | None, option: str) -> list[str]:
+    """Names as a new list, from a list or from words with commas between."""
+    if given is None:
+        return []
+    names = [word.strip() for word in given.split(",")] if isinstance(given, str) else list(given)
+    if not all(isinstance(name, str) and name for name in names):
+        raise InputError(f"{option} takes names; got {given!r}.")
+    return names
+
+
+def _refuse_gaps(found: Profile) -> None:
+    gaps = found.uncounted
+    if gaps:
+        words = "; ".join(f"{gap['op']} ×{gap['calls']} in {', '.join(gap['modules'][:3])}" for gap in gaps)
+        raise UncountedError(
+            f"strict=True, and no rule counts: {words}. Add one with @rasp.rule(name), or leave strict out: "
+            "the report then lists them with a bound."
+        )

@@ -1,0 +1,201 @@
+"""Profile: what a person holds after a run. A thin face over plain data; every question goes to the module that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import archive, conventions, coverage, parts, remarks, render, report, rules
+from . import tree as trees
+from .errors import UnknownName
+from .ledger import Given, Ledger
+from .parts import Part
+from .records import Trace
+from .report import Report
+from .tree import Node
+from .view import View
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+Columns = Sequence[str] | None
+REPORTS = {"tape": parts.tape, "node": parts.root, "leaves": parts.leaves, "root": parts.root}
+TABLE = ("name", "type", "in_shape", "out_shape", "params", "flops", "mem_r", "mem_w", "mem_rw")
+TREE = ("name", "type", "out_shape", "params", "macs", "flops", "flops%")
+BY_OP = ("name", "ops", "macs", "flops", "read", "write", "flops%")
+BY_TYPE = ("name", "calls", "params", "macs", "flops", "read", "write", "flops%")
+COMPARED = ("in_shape", "out_shape", "params", "macs", "flops", "read", "write")  # equal in blocks that fold
+TREE_LINES = 60  # print(profile) shows as many levels as fit in this
+
+
+class Profile:
+    """The record of one run of a model, and every number that follows from it."""
+
+    def __init__(self, trace: Trace, info: dict[str, Any], given: Given | None = None) -> None:
+        self.trace = trace
+        self.info = info
+        self._given = given or Given()
+        self._views: dict[tuple[int, int], dict[str, View]] = {}
+
+    # -- numbers ---------------------------------------------------------------------------------------------------
+
+    def total(self, column: str, convention: str | None = None) -> Any:
+        """A column's value for the whole model; None where it is not available."""
+        view = self.view(convention)
+        return view.value(column, view.total)
+
+    def rows(
+        self, report_type: str | None = "tape", columns: Columns = None, convention: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Rows as dicts of raw values, each with its `kind` (call, own, uncalled, total); the others sum to the total."""
+        return [] if report_type is None else self.table(report_type, columns, convention).dicts()
+
+    @property
+    def uncounted(self) -> list[dict[str, Any]]:
+        """Operators that no rule covers: op, calls, modules, and a bound on the operations they could hide."""
+        return [gap.as_dict() for gap in coverage.gaps(self.view().ledger)]
+
+    @property
+    def capture_mode(self) -> str:
+        """'meta': parameters stood in and nothing was computed. 'real': the model ran on its device."""
+        return str(self.info.get("capture_mode", "meta"))
+
+    @property
+    def capture_reason(self) -> dict[str, Any] | None:
+        """Why the model had to run for real: why, op, module, where."""
+        return self.info.get("capture_reason")
+
+    def view(self, convention: str | None = None) -> View:
+        """The run under a convention; rules added since the last question are heeded."""
+        views = self._views.setdefault((len(rules.RULES), len(rules.MODULE_RULES)), {})
+        found = conventions.get(convention)
+        if found.name not in views:
+            ledger = next(iter(views.values())).ledger if views else Ledger(self.trace, self._given)
+            View(ledger, found, views)
+        return views[found.name]
+
+    # -- reports ---------------------------------------------------------------------------------------------------
+
+    def table(
+        self,
+        report_type: str = "tape",
+        columns: Columns = None,
+        convention: str | None = None,
+        include_root: bool = False,
+    ) -> Report:
+        """Rows as a Report: 'tape' (calls in order), 'leaves' (modules in order), 'node' or 'root' (the model, one row)."""
+        if report_type not in REPORTS:
+            raise UnknownName("report type", report_type, REPORTS)
+        view = self.view(convention)
+        rows = REPORTS[report_type](view.ledger)
+        if include_root:
+            rows.append(parts.whole(view.ledger, "root"))
+        return self._table(view, rows, columns or TABLE)
+
+    def by_op(self, columns: Columns = None, convention: str | None = None, sort: str | None = "flops") -> Report:
+        """A table by operator kind, dearest first."""
+        view = self.view(convention)
+        return _sorted(self._table(view, parts.by_operator(view.ledger), columns or BY_OP), sort)
+
+    def by_type(self, columns: Columns = None, convention: str | None = None, sort: str | None = "flops") -> Report:
+        """A table by module class, dearest first; containers' own work stands apart."""
+        view = self.view(convention)
+        return _sorted(self._table(view, parts.by_type(view.ledger), columns or BY_TYPE), sort)
+
+    def tree(
+        self,
+        depth: int | None = None,
+        fold: bool = True,
+        columns: Columns = None,
+        convention: str | None = None,
+    ) -> Report:
+        """The tree of modules to a depth; consecutive equal blocks are one line (`layers.0-31 ×32`) that sums over them."""
+        view = self.view(convention)
+        names = ("name", *(name for name in columns or TREE if name != "name"))
+        root = _folded(view, names) if fold else trees.grow(view.ledger)
+        return self._explained(view, report.tree(view, root, names, self._title, depth))
+
+    def overview(self) -> Report:
+        """The tree, as many levels as fit on a page: what print shows."""
+        view = self.view()
+        root = _folded(view, TREE)
+        levels = [level for level, _ in root.walk()]
+        depth = max(levels)
+        while depth > 1 and sum(level <= depth for level in levels) > TREE_LINES:
+            depth -= 1
+        found = report.tree(view, root, TREE, self._title, depth)
+        if depth < max(levels):
+            found.notes.append(f"{depth} of {max(levels)} levels shown")
+        return self._explained(view, found)
+
+    def _table(self, view: View, rows: Iterable[Part], columns: Sequence[str]) -> Report:
+        return self._explained(view, report.table(view, rows, columns, self._title))
+
+    def _explained(self, view: View, found: Report) -> Report:
+        notes = [*found.notes, *remarks.notes(view, self.info, found.columns)]
+        return replace(found, facts=remarks.facts(self.trace, self.info), notes=notes)
+
+    @property
+    def _title(self) -> str:
+        return str(self.info.get("model") or self.trace.modules[0].type)
+
+    # -- out -------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, format: str | None = None) -> Path:
+        """`.json` is the profile itself, for rasp.load; any other suffix (csv, md, txt) is its report."""
+        if format is None and Path(path).suffix.lower() == ".json":
+            return render.write(path, archive.dumps(self.trace, self.info, self._foreign()))
+        return self.table().save(path, format)
+
+    def _foreign(self) -> Given:
+        """What rules of the user's own computed: saved along, since they may be missing where the file is loaded."""
+        ledger = self.view().ledger
+        specs = dict(self._given.specs)
+        for index, spec in enumerate(self.trace.specs):
+            rule = rules.find(spec)
+            if rule is not None and not rule.__module__.startswith(f"{__package__}."):
+                specs[index] = ledger.works[index] or rules.Work(read=0, write=0)
+        calls = {
+            entry.call: entry.work for entry in ledger.entries if entry.call is not None and entry.work is not None
+        }
+        return Given(specs, calls)
+
+    def to_pandas(self, report_type: str = "tape", columns: Columns = None, convention: str | None = None) -> Any:
+        """The rows as a pandas DataFrame, the total last."""
+        return self.table(report_type, columns, convention).to_pandas()
+
+    def __repr__(self) -> str:
+        return (
+            f"<rasp.Profile of {self._title}: {len(self.trace.ops)} operators, captured on {remarks.place(self.info)}>"
+        )
+
+    def __str__(self) -> str:
+        return str(self.overview())
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self.overview()
+
+    def _repr_html_(self) -> str:
+        return self.overview()._repr_html_()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
+
+
+def load(path: str | Path) -> Profile:
+    """Read a profile that was saved with `profile.save('name.json')`; no torch is needed."""
+    return Profile(*archive.load(path))
+
+
+def _folded(view: View, columns: Sequence[str]) -> Node:
+    """The tree with equal neighbours joined: equal in all that is shown, and in shapes, parameters, work and traffic."""
+    seen = dict.fromkeys((*COMPARED, *columns))
+    return trees.fold(
+        trees.grow(view.ledger), lambda part: tuple(view.value(name, part) for name in seen if name != "name")
+    )
+
+
+def _sorted(found: Report, column: str | None) -> Report:
+    return report.ordered(found, column) if column in found.columns else found

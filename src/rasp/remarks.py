@@ -1,0 +1,79 @@
+"""The words around a table: what was run and how, what the numbers mean, what was not counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import coverage, units
+from .records import PHASES, Trace
+from .view import View
+
+NAMES_SHOWN = 4
+
+
+def facts(trace: Trace, info: dict[str, Any]) -> dict[str, str]:
+    """What was run: inputs, mode, phases, and where it was captured."""
+    inputs = ", ".join(f"{name} {spec.shape} {spec.dtype}".strip() for name, spec in trace.inputs)
+    seen = {op.phase for op in trace.ops}
+    phases = " + ".join(name for phase, name in enumerate(PHASES) if phase == 0 or phase in seen)
+    return {"input": inputs or "none", "mode": f"{info.get('mode', 'eval')} {phases}", "captured on": place(info)}
+
+
+def place(info: dict[str, Any]) -> str:
+    return "meta" if info.get("capture_mode", "meta") == "meta" else str(info.get("device") or "its device")
+
+
+def notes(view: View, info: dict[str, Any], columns: Sequence[str]) -> list[str]:
+    """What a reader of these columns should know."""
+    return [*_weighing(view, columns), *_capture(info), *_gaps(view), *_idle(view), *view.trace.notes]
+
+
+def _weighing(view: View, columns: Sequence[str]) -> list[str]:
+    """Which convention the numbers follow, where they follow one."""
+    found: dict[str, list[str]] = {}
+    for spelling in columns:
+        asked = view.asked(spelling)
+        if asked.column.weighed and not asked.share:
+            found.setdefault(asked.convention or view.convention.name, []).append(asked.column.name)
+    return [
+        f"{', '.join(names)} counted by convention {name!r}: {view.under(name).convention.title}"
+        for name, names in found.items()
+    ]
+
+
+def _capture(info: dict[str, Any]) -> list[str]:
+    """Why the model had to run for real, where it did not by choice."""
+    reason = info.get("capture_reason")
+    if not reason:
+        return []
+    at = f" ({reason['where']})" if reason.get("where") else ""
+    inside = f" in {reason['module']}" if reason.get("module") else ""
+    op = f"{reason['op']}: " if reason.get("op") else ""
+    return [f"run for real on {place(info)}, since {op}{reason.get('why', 'it could not run on meta')}{inside}{at}"]
+
+
+def _gaps(view: View) -> list[str]:
+    """Operators that were not counted."""
+    found = []
+    for gap in coverage.gaps(view.ledger):
+        bound = "no telling how much" if gap.bound is None else f"at most {units.count(gap.bound, 'FLOP')}"
+        found.append(
+            f"not counted: {gap.op} ×{gap.calls} in {_some(gap.modules)}: no rule, {bound}; sums are lower bounds"
+        )
+    return found
+
+
+def _idle(view: View) -> list[str]:
+    """Modules that never ran."""
+    idle = coverage.idle(view.ledger)
+    if not idle:
+        return []
+    total = units.count(sum(params for _, params in idle))
+    plural = "s" if len(idle) > 1 else ""
+    return [f"never called: {len(idle)} module{plural} with {total} parameters: {_some([path for path, _ in idle])}"]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more

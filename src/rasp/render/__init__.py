@@ -1,0 +1,129 @@
+"""Formats: how a Report is written. One format per file; a renderer sees the Report and nothing else.
+
+To add one, put a file here with a function of the Report and register it; `save` finds it by its suffix:
+
+>>> from rasp.render import format
+>>> @format("names", ".names")
+... def names(report):
+...     return "\\n".join(str(row.values[0]) for row in report.all_rows())
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import FileError, UnknownName
+from ..registry import Registry
+from ..report import Report
+
+Render = Callable[[Report], str | bytes]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A way of writing a report, and the suffix of files written in it."""
+
+    name: str
+    suffix: str | None
+    render: Render
+
+
+FORMATS: Registry[Format] = Registry("format")
+
+
+def format(name: str, suffix: str | None = None) -> Callable[[Render], Render]:
+    """Register a function of a Report that returns text or bytes."""
+
+    def register(function: Render) -> Render:
+        FORMATS.add(name, Format(name, suffix, function))
+        return function
+
+    return register
+
+
+_loaded = False
+
+
+def load() -> None:
+    """Import every file of this folder once."""
+    global _loaded
+    if not _loaded:
+        _loaded = True
+        for module in pkgutil.iter_modules(__path__):
+            importlib.import_module(f"{__name__}.{module.name}")
+
+
+def render(report: Report, name: str = "text") -> str | bytes:
+    load()
+    return FORMATS[name].render(report)
+
+
+def of_suffix(path: str | Path) -> str:
+    """The format that files of this name are written in."""
+    load()
+    suffix = Path(path).suffix.lower()
+    for item in FORMATS.values():
+        if suffix and item.suffix == suffix:
+            return item.name
+    raise UnknownName("format with the suffix", suffix, [item.suffix for item in FORMATS.values() if item.suffix])
+
+
+def save(report: Report, path: str | Path, name: str | None = None) -> Path:
+    """Write a report to a file, whole or not at all."""
+    content = render(report, name or of_suffix(path))
+    return write(path, content)
+
+
+def write(path: str | Path, content: str | bytes) -> Path:
+    """Write a file whole or not at all, making its folder; an interrupted write leaves the old file as it was."""
+    target = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            unfinished.write_bytes(data)
+            os.replace(unfinished, target)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise FileError(f"{target} could not be written: {error.strerror or error}.") from error
+    return target
+
+
+def show(report: Report) -> None:
+    """Print a report: fitted and coloured on a terminal, whole and plain elsewhere."""
+    from rich.console import Console
+
+    if sys.stdout.isatty():
+        Console().print(report)
+    else:
+        sys.stdout.write(str(render(report, "text")))
+
+
+def frame(report: Report) -> Any:
+    from .frame import frame as as_frame
+
+    return as_frame(report)
+
+
+def read(path: str | Path) -> Any:
+    """A saved report as a DataFrame."""
+    from .frame import read as as_frame
+
+    return as_frame(path)
+
+
+def on_console(report: Report, width: int | None) -> Any:
+    """A rich renderable that fits a width."""
+    from .text import on_console as fitted
+
+    return fitted(report, width)

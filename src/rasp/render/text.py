@@ -1,0 +1,161 @@
+"""text: a table or tree for the terminal; full when written to a file, fitted to the width on a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+
+from rich.console import Console, Group
+from rich.text import Text
+
+from ..report import Heading, Report, Row
+from . import _cells as cells
+from . import format
+from ._grid import GAP, Grid, Lane, fitted, padded
+
+ROW_STYLES = {"own": "italic", "uncalled": "yellow", "total": "bold", "root": "bold", "rest": "dim"}
+NAME_WIDTH, TYPE_WIDTH = 24, 12
+Words = Callable[[Heading, Row, object], str]
+
+
+@format("text", ".txt")
+def text(report: Report) -> str:
+    """The whole table or tree, every column, no colours."""
+    return _plain(on_console(report, None))
+
+
+def on_console(report: Report, width: int | None) -> Group:
+    """The report as lines that fit a width (None: as wide as it takes)."""
+    lanes = _tree_lanes(report) if report.layout == "tree" else _table_lanes(report, cells.exact)
+    grid = Grid(lanes)
+    if width is not None and grid.width > width:
+        lanes = _tree_lanes(report) if report.layout == "tree" else _table_lanes(report, cells.short)
+        grid = fitted(lanes, width)
+    lines = [*_header(report), *_body(report, grid), *_totals(report, grid.width), *_notes(report, grid, width)]
+    return Group(*lines)
+
+
+# -- lanes -------------------------------------------------------------------------------------------------------------
+
+
+def _rows(report: Report) -> list[Row]:
+    return list(report.all_rows()) if report.layout == "table" else report.rows
+
+
+def _table_lanes(report: Report, words: Words) -> list[Lane]:
+    rows = _rows(report)
+    lanes = [Lane("", "", "", [cells.mark(row) for row in rows], style="dim")]
+    for at, heading in enumerate(report.headings):
+        lanes.append(_lane(heading, [words(heading, row, row.values[at]) for row in rows], words is cells.exact))
+    return lanes
+
+
+def _lane(heading: Heading, texts: list[str], is_exact: bool) -> Lane:
+    left = heading.form in ("text", "shape")
+    unit = heading.unit if is_exact and heading.form != "share" else ""
+    lane = Lane(heading.name, heading.name, unit, texts, right=not left)
+    if heading.form == "text":
+        lane.least, lane.cut = (NAME_WIDTH if heading.name == "name" else TYPE_WIDTH), cells.clipped
+    lane.style = "cyan" if heading.name == "type" else "dim" if heading.form == "shape" else ""
+    return lane
+
+
+def _tree_lanes(report: Report) -> list[Lane]:
+    rows = report.rows
+    names = [guide + _times(row) for guide, row in zip(_guides(rows), rows)]
+    lanes = [Lane("name", "module", "", names, right=False, least=NAME_WIDTH + 6, cut=_cut_end)]
+    for at, heading in enumerate(report.headings):
+        if heading.name == "name":
+            continue
+        texts = [cells.short(heading, row, row.values[at]) for row in rows]
+        if heading.name == "type":
+            texts = ["" if row.kind == "own" or not row.level else text for row, text in zip(rows, texts)]
+        lanes.append(_lane(heading, texts, is_exact=False))
+        if heading.form == "share":
+            bars = [cells.bar(row.values[at]) for row in rows]
+            lanes.append(Lane(f"{heading.name} bar", "", "", bars, right=False, style="blue"))
+    return lanes
+
+
+def _times(row: Row) -> str:
+    return f"{row.title} ×{row.times}" if row.times > 1 else row.title
+
+
+def _guides(rows: list[Row]) -> list[str]:
+    """The lines that join a tree's rows to their parents."""
+    last = [True] * len(rows)
+    open_levels: set[int] = set()
+    for at in range(len(rows) - 1, -1, -1):
+        level = rows[at].level
+        last[at] = level not in open_levels
+        open_levels = {other for other in open_levels if other < level} | {level}
+    guides, ended = [], {0: True}
+    for at, row in enumerate(rows):
+        ended[row.level] = last[at]
+        stem = "".join("   " if ended[level] else "│  " for level in range(1, row.level))
+        guides.append("" if not row.level else stem + ("└─ " if last[at] else "├─ "))
+    return guides
+
+
+def _cut_end(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+# -- lines -------------------------------------------------------------------------------------------------------------
+
+
+def _header(report: Report) -> list[Text]:
+    facts = " · ".join(f"{name} {value}".strip() for name, value in report.facts.items())
+    return [Text(report.title, style="bold"), *([Text(facts, style="dim")] if facts else []), Text("")]
+
+
+def _body(report: Report, grid: Grid) -> list[Text]:
+    rule = Text("─" * grid.width, style="dim")
+    lines = [_line(grid, [lane.head for lane in grid.lanes], "bold")]
+    if any(lane.unit for lane in grid.lanes):
+        lines.append(_line(grid, [lane.unit for lane in grid.lanes], "dim"))
+    lines.append(rule)
+    for at, row in enumerate(_rows(report)):
+        if row.kind == "total":
+            lines.append(rule)
+        lines.append(_line(grid, [lane.cells[at] for lane in grid.lanes], ROW_STYLES.get(row.kind, "")))
+    return lines
+
+
+def _line(grid: Grid, texts: list[str], style: str) -> Text:
+    line = Text(style=style, no_wrap=True, overflow="crop", end="\n")
+    for at, (lane, text) in enumerate(zip(grid.lanes, texts)):
+        last = at == len(grid.lanes) - 1 and not lane.right
+        line.append(text if last else padded(text, lane.width, lane.right), lane.style if not style else "")
+        line.append("" if last or at == len(grid.lanes) - 1 else GAP)
+    line.rstrip()
+    return line
+
+
+def _totals(report: Report, width: int) -> list[Text]:
+    """RASP's closing lines: what the model costs in all."""
+    if report.total is None:
+        return []
+    lines = [Text("=" * width, style="dim", no_wrap=True, overflow="crop")]
+    for heading, value in zip(report.headings, report.total.values):
+        if heading.form in ("count", "bytes", "ratio") and value is not None:
+            line = Text("Total ", no_wrap=True, overflow="ellipsis").append(heading.name, "bold")
+            at_least = "≥" if report.total.partial and heading.unit in cells.ESTIMATED else ""
+            lines.append(line.append(": ").append(at_least + cells.with_unit(heading, value), "bold green"))
+    return lines
+
+
+def _notes(report: Report, grid: Grid, width: int | None) -> list[Text]:
+    notes = list(report.notes)
+    hidden = [name for name in reversed(grid.hidden) if not name.endswith(" bar")]
+    if hidden:
+        notes.append(f"hidden at {width} columns: {', '.join(hidden)}; widen the terminal or choose with --columns")
+    return [Text(""), *(Text(f"· {note}", style="dim") for note in notes)] if notes else []
+
+
+def _plain(lines: Group) -> str:
+    out = StringIO()
+    wide = max((line.cell_len for line in lines.renderables if isinstance(line, Text)), default=80)
+    console = Console(file=out, width=max(wide, 1), color_system=None, force_terminal=False, legacy_windows=False)
+    console.print(lines)
+    return out.getvalue()

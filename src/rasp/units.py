@@ -1,0 +1,53 @@
+"""Numbers for people: SI prefixes for counts, binary prefixes for bytes."""
+
+from __future__ import annotations
+
+SI = ("", "K", "M", "G", "T", "P", "E")
+IEC = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def scaled(value: float, base: int, names: tuple[str, ...]) -> str:
+    """A value with the largest prefix that keeps it at 1 or more, two decimals; exact below the first prefix."""
+    size, step = abs(value), 0
+    while step + 1 < len(names) and round(size, 2) >= base:
+        size /= base
+        step += 1
+    if step == 0:
+        text = f"{int(size)}" if float(size).is_integer() else f"{size:.2f}"
+    else:
+        text = f"{size:.2f}"
+    return f"{'-' if value < 0 else ''}{text} {names[step]}".rstrip()
+
+
+def count(value: float, unit: str = "") -> str:
+    """3504872 → '3.50 M'; with a unit the prefix joins it: '3.50 MMAC'."""
+    text = scaled(value, 1000, SI)
+    if not unit:
+        return text
+    return f"{text}{unit}" if text[-1].isalpha() else f"{text} {unit}"
+
+
+def size(nbytes: float) -> str:
+    """92223904 → '87.95 MiB'."""
+    return scaled(nbytes, 1024, IEC)
+
+
+def percent(share: float) -> str:
+    """0.1234 → '12.3 %'; a share that is there but would print as zero says so."""
+    if 0 < share < 0.0005:
+        return "<0.1 %"
+    return f"{100 * share:.1f} %"
+
+
+def ratio(value: float) -> str:
+    """3.6904 → '3.69'; four significant digits at most."""
+    return f"{value:.2f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def shape(value: object) -> str:
+    """(1, 3, 224, 224) → '1×3×224×224'; several shapes are joined by a comma."""
+    if not isinstance(value, tuple):
+        return "" if value is None else str(value)
+    if value and isinstance(value[0], tuple):
+        return ", ".join(shape(item) for item in value)
+    return "×".join(str(n) for n in value) if value else "scalar"
