@@ -10,6 +10,7 @@ files whose name starts with _ hold what families share):
 ...     return Work(fma=x.numel)
 
 `call` is an OpSpec: `.args` (positional, defaults filled in), `.kwargs`, `.out`, all tensors as TensorSpec.
+A rule that cannot tell (a packed weight whose shape is hidden) returns None, and the call is listed as unknown.
 A Work without `read`/`write` is completed with the bytes of every distinct input and of every output.
 """
 
@@ -19,12 +20,13 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import RuleError
 from ..records import OpSpec, leaves
 
-Rule = Callable[[OpSpec], "Work"]
+Rule = Callable[[OpSpec], "Work | None"]
+R = TypeVar("R", bound=Callable[..., Any])
 Count = int  # the type behind a name: Work has a field called int
 
 
@@ -93,10 +95,12 @@ MODULE_RULES: dict[str, Callable[..., Work]] = {}
 FREE: set[str] = set()
 
 
-def rule(*names: str, replace: bool = False) -> Callable[[Rule], Rule]:
-    """Register a function of an OpSpec as the rule of the operators named ("aten::mm"; an overload may follow a dot)."""
+def rule(*names: str, replace: bool = False) -> Callable[[R], R]:
+    """Register a function of an OpSpec as the rule of the operators named ("aten::mm"; an overload may follow a
+    dot).
+    """
 
-    def register(function: Rule) -> Rule:
+    def register(function: R) -> R:
         for name in names:
             if "::" not in name:
                 raise RuleError(f"An operator's name has a namespace, like 'aten::mm'; {name!r} has none.")
@@ -147,13 +151,15 @@ def load() -> None:
 
 
 def work_of(spec: OpSpec) -> Work | None:
-    """The Work of one operator call with bytes filled in; None when there is no rule."""
+    """The Work of one operator call with bytes filled in; None when there is no rule or it cannot tell."""
     if spec.name in FREE:
         return Work(read=0, write=0)
     function = find(spec)
     if function is None:
         return None
     work = function(spec)
+    if work is None:
+        return None
     if not isinstance(work, Work):
         raise RuleError(f"The rule for {spec.name} returned {type(work).__name__}; it must return rasp.Work.")
     if work.read is None:

@@ -1,9 +1,10 @@
 """The closed form of attention: two full products forward, four backward, whatever kernel runs.
 
 Per head, L queries and S keys of E features, values of V features: q·kᵀ is L·S·E, p·v is L·S·V. A causal mask does not
-halve that; `causal` holds what a causal kernel may skip. The elementwise part is that of the definition as torch decomposes it
-(aten/src/ATen/native/transformers/attention.cpp, _scaled_dot_product_attention_math): q and k scaled by √scale each, a mask
-(given or causal) added to every score, a softmax, dropout. So one model counts the same whichever kernel a device picks.
+halve that; `causal` holds what a causal kernel may skip. The elementwise part is that of the definition as torch
+decomposes it (aten/src/ATen/native/transformers/attention.cpp, _scaled_dot_product_attention_math): q and k scaled
+by √scale each, a mask (given or causal) added to every score, a softmax, dropout. So one model counts the same
+whichever kernel a device picks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What composite functions cost in primitives, and how a form is charged per element. Shared by the families, owned by none.
+"""What composite functions cost in primitives, and how a form is charged per element. Shared by the families,
+owned by none.
 
 A form is a count per element: SIGMOID is one exponential, one addition, one division. Integers count every operation as
-`int`; complex numbers by the real operations of the textbook formula (a complex product is 4 multiplications, 2 additions).
+`int`; complex numbers by the real operations of the textbook formula (a complex product is 4 multiplications, 2
+additions).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..records import OpSpec, TensorSpec, leaves
-from . import Work, rule
+from . import R, Work, rule
 
 Form = Mapping[str, int]
 
@@ -44,7 +46,9 @@ FUSED: dict[str, Form] = {  # what oneDNN fuses into a product, by its name ther
 
 
 def softmax(n: int, rows: int) -> Work:
-    """exp(x - max) / sum over n elements in so many rows: a maximum, a difference, an exponential, a sum, a division."""
+    """exp(x - max) / sum over n elements in so many rows: a maximum, a difference, an exponential, a sum, a
+    division.
+    """
     return Work(cmp=n - rows, add=2 * n - rows, exp=n, div=n)
 
 
@@ -114,7 +118,9 @@ def per_output(spec: OpSpec, counts: Form) -> Work:
 
 
 def pointwise(*names: str, **counts: int) -> None:
-    """Register operators that cost `counts` per element of their result, with their in-place forms (names without "aten::")."""
+    """Register operators that cost `counts` per element of their result, with their in-place forms (names without
+    "aten::").
+    """
     rule(*with_inplace(names))(lambda spec: per_output(spec, counts))
 
 
@@ -122,6 +128,6 @@ def with_inplace(names: Iterable[str]) -> list[str]:
     return [full for name in names for full in (f"aten::{name}", f"aten::{name}_")]
 
 
-def pointwise_rule(*names: str) -> Callable[[Callable[[OpSpec], Work]], Callable[[OpSpec], Work]]:
+def pointwise_rule(*names: str) -> Callable[[R], R]:
     """Like `rule`, for a name and its in-place form (names without "aten::")."""
     return rule(*with_inplace(names))

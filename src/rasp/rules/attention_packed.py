@@ -1,4 +1,5 @@
-"""Attention kernels one level below SDPA (batch, length, heads, features), with sequences of unequal length packed or not.
+"""Attention kernels one level below SDPA (batch, length, heads, features), with sequences of unequal length packed
+or not.
 
 Of packed sequences only the number and the total length are known: they count as equally long.
 """
@@ -14,7 +15,9 @@ from ._attention import Shape, backward, causal_pairs, forward, heads_first, win
 
 
 def packed(q: TensorSpec, k: TensorSpec, v: TensorSpec, starts: Any) -> Shape:
-    """The Shape of (batch, length, heads, features) tensors, or of (total length, heads, features) ones with `starts`."""
+    """The Shape of (batch, length, heads, features) tensors, or of (total length, heads, features) ones with
+    `starts`.
+    """
     heads, features = q.shape[-2:]
     if starts is None:
         batch, queries, keys = q.shape[0], q.shape[-3], k.shape[-3]

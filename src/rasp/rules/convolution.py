@@ -1,4 +1,5 @@
-"""Convolutions: every output element is a dot product of K·Cin/g terms; a transposed one spreads every INPUT element over K·Cout/g.
+"""Convolutions: every output element is a dot product of K·Cin/g terms; a transposed one spreads every INPUT
+element over K·Cout/g.
 
 Positions in the padding count as terms, as in every published figure.
 """
@@ -22,7 +23,9 @@ def forward(x: TensorSpec, weight: TensorSpec, out: TensorSpec, bias: Any = None
 
 
 def terms(x: TensorSpec, weight: TensorSpec, out: TensorSpec, *, transposed: bool) -> int:
-    """MACs. The weight is (Cout, Cin/g, K…), transposed (Cin, Cout/g, K…); its first axis is the channels of `charged`."""
+    """MACs. The weight is (Cout, Cin/g, K…), transposed (Cin, Cout/g, K…); its first axis is the channels of
+    `charged`.
+    """
     charged = x if transposed else out
     channels = weight.shape[0] if weight.stride else charged.shape[1]  # an opaque oneDNN weight may be (g, Cout/g, …)
     return charged.numel * (weight.numel // max(channels, 1))

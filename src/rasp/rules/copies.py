@@ -1,4 +1,6 @@
-"""Copies, fills and new tensors: bytes and no arithmetic. What is overwritten is not read; what is not touched not counted."""
+"""Copies, fills and new tensors: bytes and no arithmetic. What is overwritten is not read; what is not touched not
+counted.
+"""
 
 from __future__ import annotations
 

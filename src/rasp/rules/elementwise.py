@@ -1,7 +1,8 @@
 """Pointwise arithmetic, as a table: what each operator costs per element of its result.
 
 A transcendental function is one operation of its own kind (exp, log, tanh, erf, trig, pow). Taking a sign, rounding and
-comparing are one `cmp`. On integers and booleans every operation is one `int`; a complex one is charged by its real parts.
+comparing are one `cmp`. On integers and booleans every operation is one `int`; a complex one is charged by its
+real parts.
 """
 
 from __future__ import annotations

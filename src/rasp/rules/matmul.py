@@ -92,7 +92,9 @@ def _cost(a: TensorSpec, b: TensorSpec) -> int:
     "aten::linear", "aten::mkldnn_linear", "mkldnn::_linear_pointwise", "mkl::_mkl_linear", "aten::_mixed_dtypes_linear"
 )
 def linear(call: OpSpec) -> Work:
-    """x × Wᵀ + b over the last axis: every input element meets every output feature. A fused unary or binary adds one."""
+    """x × Wᵀ + b over the last axis: every input element meets every output feature. A fused unary or binary adds
+    one.
+    """
     x, weight = call.args[0], call.args[2 if call.name == "mkl::_mkl_linear" else 1]
     n = call.out.numel
     work = _linear(x, weight, n)
@@ -140,7 +142,9 @@ def addmm_activation(call: OpSpec) -> Work:
 
 @rule("aten::_trilinear")
 def trilinear(call: OpSpec) -> Work:
-    """Sum over `sumdim` of a product of three: two multiplications a term, one of them accumulated (bilinear layers)."""
+    """Sum over `sumdim` of a product of three: two multiplications a term, one of them accumulated (bilinear
+    layers).
+    """
     sizes = _broadcast([_expanded(t, e) for t, e in zip(call.args[:3], call.args[3:6])])
     n = prod(sizes)
     return product(n, call.out.numel) + Work(mul=n)

@@ -29,7 +29,9 @@ def _scaled(call: OpSpec, bias: Any) -> Work:
 
 @rule("aten::_grouped_mm", "aten::_scaled_grouped_mm", "aten::_scaled_grouped_mm_v2")
 def grouped_mm(call: OpSpec) -> Work:
-    """Each row of a meets the matrix of its group: (tokens, k) × (groups, k, n) is tokens·k·n, however they are divided."""
+    """Each row of a meets the matrix of its group: (tokens, k) × (groups, k, n) is tokens·k·n, however they are
+    divided.
+    """
     a, b = call.args[:2]
     n = call.out.numel
     rows, k = a.numel // max(a.shape[-1], 1), a.shape[-1]

@@ -1,4 +1,6 @@
-"""Multi-head attention and encoder layers that run as one operator: projections, attention, feed-forward, in their parts."""
+"""Multi-head attention and encoder layers that run as one operator: projections, attention, feed-forward, in their
+parts.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def heads(q: TensorSpec, k: TensorSpec, embed: int, count: int, mask: Any) -> Sh
 
 @rule("aten::_native_multi_head_attention", "aten::_triton_multi_head_attention")
 def native_multi_head_attention(call: OpSpec) -> Work:
-    """in_proj (q, k, v), attention, out_proj; with weights wanted only q is scaled, and they are averaged over the heads."""
+    """in_proj (q, k, v), attention, out_proj; with weights wanted only q is scaled, and they are averaged over the
+    heads.
+    """
     q, k, _, embed, count, qkv, _, proj, _, mask = call.args[:10]
     need_weights, average = call.args[10:12] if len(call.args) > 10 else (False, False)
     a = heads(q, k, embed, count, mask)

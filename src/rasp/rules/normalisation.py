@@ -1,8 +1,8 @@
 """Normalisations: statistics in one pass (an addition and a multiply-add per element), then multiply-adds to normalise.
 
-Evaluation-mode batch normalisation is x·scale + shift with scale and shift computed once per channel (folded in, as RASP
-counts it): 2 operations per element without affine parameters, 4 with. What is done once per channel or row is folded in
-everywhere but in RMS norm, whose form equals the operators it decomposes into.
+Evaluation-mode batch normalisation is x·scale + shift with scale and shift computed once per channel (folded in,
+as RASP counts it): 2 operations per element without affine parameters, 4 with. What is done once per channel or
+row is folded in everywhere but in RMS norm, whose form equals the operators it decomposes into.
 """
 
 from __future__ import annotations
@@ -169,7 +169,9 @@ def rms_norm(call: OpSpec) -> Work:
 
 
 def rms(x: TensorSpec, axes: tuple[int, ...], weight: Any) -> Work:
-    """x / sqrt(mean(x²) + eps) · weight: a square, an addition and a product per element, root and two divisions per row."""
+    """x / sqrt(mean(x²) + eps) · weight: a square, an addition and a product per element, root and two divisions
+    per row.
+    """
     n = elements(x)
     rows = n // max(prod(axes), 1)
     return Work(mul=n * (3 if weight is not None else 2), add=n, div=2 * rows, sqrt=rows)

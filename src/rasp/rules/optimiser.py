@@ -1,4 +1,6 @@
-"""Optimiser steps: a _foreach_ operator is its operator over lists, a fused one the sum of the operators it replaces."""
+"""Optimiser steps: a _foreach_ operator is its operator over lists, a fused one the sum of the operators it
+replaces.
+"""
 
 from __future__ import annotations
 
