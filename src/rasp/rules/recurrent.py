@@ -132,8 +132,8 @@ def _shaped(w_ih: TensorSpec, w_hh: TensorSpec, x: TensorSpec, call: OpSpec) -> 
         return w_ih, w_hh
     hidden = call.args[10]
     gates = {"lstm": 4, "gru": 3}.get(MODES[call.args[9]], 1) * hidden
-    return tuple(TensorSpec((gates, n), (n, 1), w_ih.dtype) for n in (x.shape[-1], hidden))  # type:
-    ignore[return-value]
+    inputs = x.shape[-1]
+    return TensorSpec((gates, inputs), (inputs, 1), w_ih.dtype), TensorSpec((gates, hidden), (hidden, 1), w_ih.dtype)
 
 
 @rule("aten::lstm_mps_backward")
