@@ -107,7 +107,7 @@ def blocks(count: int = 3) -> Trace:
 
 
 def random_trace(seed: int) -> Trace:
-    """A model of random shape: nested containers, repeats, tied weights, idle modules, unknown operators, all phases."""
+    """A random model: nested containers, repeats, tied weights, idle modules, unknown operators, all phases."""
     draw = random.Random(seed)
     b = Builder("Random")
     b.enter("", (spec(2, 3),), (spec(2, 3),))

@@ -79,7 +79,7 @@ class _Room(ModuleType):
 
 
 class _Package(ModuleType):
-    """Keeps `rasp.profile` the function when Python, having imported rasp/profile.py, would put the module in its place."""
+    """Keeps `rasp.profile` the function when Python, having imported rasp/profile.py, would put the module there."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, ModuleType) and name in _ROOMS:

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import columns as column_room
-from . import conventions as convention_room
 from . import render
 from .branch import Branch
+from .columns import COLUMNS, Column, find
+from .columns import load as load_columns
+from .conventions import CONVENTIONS, Convention
+from .conventions import load as load_conventions
 from .errors import InputError, NotBuiltError, UncountedError, UnknownName
 from .profile import REPORTS, TABLE, Profile, load
 from .report import Report
@@ -40,11 +42,11 @@ def profile(
 ) -> Profile:
     """Run a model once, by default without data or memory, and keep the record that every number is read from.
 
-    Give `inputs` (tensors, nested as the model takes them) or `input_shape` (batch included; a list or dict for several,
-    with `dtypes`). `mode` is 'eval' ('train' with backward=True) unless given; 'as-is' keeps the model's own flags.
-    `strict=True` raises UncountedError when an operator has no rule. The model is left as it was.
+    Give `inputs` (tensors, nested as the model takes them) or `input_shape` (batch included; a list or dict for
+    several, with `dtypes`). `mode` is 'eval' ('train' with backward=True) unless given; 'as-is' keeps the model's own
+    flags. `strict=True` raises UncountedError when an operator has no rule. The model is left as it was.
     """
-    from .capture import capture
+    from .capture import capture  # torch is imported here and not before
 
     trace, info = capture(
         model,
@@ -52,7 +54,7 @@ def profile(
         input_shape=input_shape,
         kwargs=kwargs,
         dtypes=dtypes,
-        mode=mode or ("train" if backward else "eval"),
+        mode=mode,
         device=device,
         backward=backward,
         optimizer=optimizer,
@@ -122,7 +124,7 @@ def choose(
     start = _names(fields, "report_fields") if fields is not None else list(TABLE)
     added, left_out = _names(includes, "includes"), _names(excludes, "excludes")
     for name in (*start, *added, *left_out):
-        column_room.find(name)
+        find(name)
     kept = [name for name in start if name not in left_out]
     chosen = list(dict.fromkeys([*kept, *added]))
     if not chosen:
@@ -143,16 +145,16 @@ def load_report(path: str | Path) -> Any:
     return render.read(path)
 
 
-def columns() -> list[column_room.Column]:
+def columns() -> list[Column]:
     """Every column that can be asked for."""
-    column_room.load()
-    return list(column_room.COLUMNS.values())
+    load_columns()
+    return list(COLUMNS.values())
 
 
-def conventions() -> list[convention_room.Convention]:
+def conventions() -> list[Convention]:
     """Every way of counting, with its source."""
-    convention_room.load()
-    return list(convention_room.CONVENTIONS.values())
+    load_conventions()
+    return list(CONVENTIONS.values())
 
 
 def _returned(name: str, report: Report, found: Profile, convention: str | None) -> Any:

@@ -156,8 +156,8 @@ class _Reader:
 
     def call(self, item: list[Any]) -> ModuleCall:
         module, parent, number, inputs, outputs, start, end = item
-        groups = (tuple(self.specs[index] for index in group) for group in (inputs, outputs))
-        return ModuleCall(module, parent, number, *groups, start, end)
+        taken, given = (tuple(self.specs[index] for index in group) for group in (inputs, outputs))
+        return ModuleCall(module, parent, number, taken, given, start, end)
 
     def module(self, item: dict[str, Any]) -> ModuleInfo:
         lists = {key: list(item[key]) for key in ("tensors", "children", "names")}

@@ -62,7 +62,7 @@ class Section:
         return f"CFG({self.as_dict()})"
 
 
-class UnknownSetting(UnknownName, AttributeError):
+class UnknownSetting(UnknownName, AttributeError):  # type: ignore[misc]  # both have a `name`
     """A setting that does not exist."""
 
     def __init__(self, name: str, known: list[str]) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from .errors import RuleError
 from .records import PHASES, OpSpec, TensorInfo, TensorSpec, Trace
 from .rules import MODULE_RULES, Work, work_of
+from .rules import load as load_rules
 
 EntryKind = Literal["call", "own", "uncalled"]
 FORWARD = PHASES.index("forward")
@@ -21,7 +22,7 @@ FORWARD = PHASES.index("forward")
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One row's share of a run: operators by phase and OpSpec, and the tensors charged to it (indices into the Trace)."""
+    """One row's share of a run: operators by phase and OpSpec, and the tensors charged to it (indices of the Trace)."""
 
     kind: EntryKind
     module: int
@@ -88,6 +89,7 @@ class Ledger:
     @cached_property
     def works(self) -> list[Work | None]:
         """The Work of each OpSpec; None where there is no rule."""
+        load_rules()
         return [self._work(index, spec) for index, spec in enumerate(self.trace.specs)]
 
     def _work(self, index: int, spec: OpSpec) -> Work | None:
@@ -132,7 +134,7 @@ class Ledger:
             elif op.spec in grouped:
                 experts = next((t.shape[0] for t in specs[op.spec].tensors if t.ndim == 3), 0)
                 if experts in picked:
-                    found |= {storage: (picked[experts], experts) for storage in op.reads}
+                    found |= dict.fromkeys(op.reads, (picked[experts], experts))
         return found
 
     @cached_property
@@ -188,7 +190,7 @@ class Ledger:
 
 
 class _Posting:
-    """Writes the entries of a Ledger: one per leaf call and per container that did something itself, then what never ran."""
+    """Writes a Ledger's entries: one per leaf call and per container that did something itself, then what never ran."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger, self.trace = ledger, ledger.trace
@@ -228,7 +230,7 @@ class _Posting:
             self.by_call[homes[max(item.get("call") or 0, 0)]].opaque += 1
 
     def _charge_tensors(self) -> None:
-        """To the first call of a module it is registered on; else to the first operator that reads it; else to no call."""
+        """To the first call of a module that has it; else to the first operator that reads it; else to no call."""
         owner: dict[int, Entry] = {}
         for index, entry in sorted(self.by_call.items()):
             for tensor in self.ledger.own_tensors(index):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from .ledger import FORWARD, Entry, Ledger
+from .ledger import Entry, Ledger
 from .records import PHASES
 
 OWN_NAMES_SHOWN = 4
@@ -31,10 +31,12 @@ def operator_name(name: str) -> str:
     return "sdpa" if short.startswith("scaled_dot_product_") else short or name
 
 
-def own_type(entry: Entry, ledger: Ledger) -> str:
-    """The operators a container ran itself, dearest first: 'bmm, softmax'."""
+def own_type(entries: Iterable[Entry], ledger: Ledger) -> str:
+    """The operators a container ran itself, dearest first: 'bmm, softmax'; those of its forward where it ran any."""
+    counts = [entry.counts for entry in entries]
+    first = next((phase for phase in range(len(PHASES)) if any(count[phase] for count in counts)), 0)
     cost: dict[str, int] = {}
-    for spec, times in next((c for c in entry.counts if c), {}).items():
+    for spec, times in (pair for count in counts for pair in count[first].items()):
         work = ledger.works[spec]
         name = operator_name(ledger.trace.specs[spec].name)
         weight = 0 if work is None else 2 * (work.mac + work.fma) + work.add + work.mul + work.div + work.exp
@@ -47,7 +49,7 @@ def own_type(entry: Entry, ledger: Ledger) -> str:
 def entry_part(entry: Entry, ledger: Ledger) -> Part:
     """The row of one entry, named as RASP names it: a dot before the path."""
     info = ledger.trace.modules[entry.module]
-    kind = (entry.kind == "own" and own_type(entry, ledger)) or info.type
+    kind = (entry.kind == "own" and own_type([entry], ledger)) or info.type
     return Part(entry.kind, f".{info.path}", kind, [entry], entry.call, label=entry.kind)
 
 
@@ -100,7 +102,7 @@ def by_operator(ledger: Ledger) -> list[Part]:
                 part = found.setdefault(name, Part("op", name, "", counts=tuple({} for _ in PHASES)))
                 if part.counts is not None:
                     part.counts[phase][spec] = part.counts[phase].get(spec, 0) + times
-    return _numbered(list(found.values()))
+    return list(found.values())
 
 
 def by_type(ledger: Ledger) -> list[Part]:
@@ -110,19 +112,11 @@ def by_type(ledger: Ledger) -> list[Part]:
     for entry in ledger.entries:
         name = ledger.trace.modules[entry.module].type + mark.get(entry.kind, "")
         found.setdefault(name, Part(entry.kind, name, "", label=entry.kind)).entries.append(entry)
-    return _numbered(list(found.values()))
-
-
-def operator_calls(part: Part, ledger: Ledger, phase: int = FORWARD) -> int:
-    """How many operators a part ran in a phase."""
-    if part.counts is not None:
-        return sum(part.counts[phase].values())
-    entries = ledger.entries if part.whole else part.entries
-    return sum(sum(entry.counts[phase].values()) for entry in entries)
+    return list(found.values())
 
 
 def _numbered(parts: list[Part]) -> list[Part]:
-    numbered = (part for part in parts if part.kind in ("call", "op"))
+    numbered = (part for part in parts if part.kind == "call")
     for number, part in enumerate(numbered):
         part.label = number
     return parts

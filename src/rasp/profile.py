@@ -1,4 +1,4 @@
-"""Profile: what a person holds after a run. A thin face over plain data; every question goes to the module that answers it."""
+"""Profile: what a person holds after a run. A thin face over plain data; others answer the questions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import archive, conventions, coverage, parts, remarks, render, report, rules
+from . import archive, coverage, parts, remarks, render, report, rules
 from . import tree as trees
+from .conventions import get as get_convention
 from .errors import UnknownName
 from .ledger import Given, Ledger
 from .parts import Part
@@ -49,7 +50,7 @@ class Profile:
     def rows(
         self, report_type: str | None = "tape", columns: Columns = None, convention: str | None = None
     ) -> list[dict[str, Any]]:
-        """Rows as dicts of raw values, each with its `kind` (call, own, uncalled, total); the others sum to the total."""
+        """Rows as dicts of raw values, each with its `kind` (call, own, uncalled, total); the rest sum to the total."""
         return [] if report_type is None else self.table(report_type, columns, convention).dicts()
 
     @property
@@ -70,7 +71,7 @@ class Profile:
     def view(self, convention: str | None = None) -> View:
         """The run under a convention; rules added since the last question are heeded."""
         views = self._views.setdefault((len(rules.RULES), len(rules.MODULE_RULES)), {})
-        found = conventions.get(convention)
+        found = get_convention(convention)
         if found.name not in views:
             ledger = next(iter(views.values())).ledger if views else Ledger(self.trace, self._given)
             View(ledger, found, views)
@@ -85,7 +86,7 @@ class Profile:
         convention: str | None = None,
         include_root: bool = False,
     ) -> Report:
-        """Rows as a Report: 'tape' (calls in order), 'leaves' (modules in order), 'node' or 'root' (the model, one row)."""
+        """Rows as a Report: 'tape' (calls in order), 'leaves' (modules in order), 'node' or 'root' (one row)."""
         if report_type not in REPORTS:
             raise UnknownName("report type", report_type, REPORTS)
         view = self.view(convention)
@@ -111,7 +112,7 @@ class Profile:
         columns: Columns = None,
         convention: str | None = None,
     ) -> Report:
-        """The tree of modules to a depth; consecutive equal blocks are one line (`layers.0-31 ×32`) that sums over them."""
+        """The tree of modules to a depth; equal blocks in a row are one line (`layers.0-31 ×32`), their sum."""
         view = self.view(convention)
         names = ("name", *(name for name in columns or TREE if name != "name"))
         root = _folded(view, names) if fold else trees.grow(view.ledger)
@@ -190,7 +191,7 @@ def load(path: str | Path) -> Profile:
 
 
 def _folded(view: View, columns: Sequence[str]) -> Node:
-    """The tree with equal neighbours joined: equal in all that is shown, and in shapes, parameters, work and traffic."""
+    """The tree with equal neighbours joined: equal in all that is shown, in shapes, parameters, work and traffic."""
     seen = dict.fromkeys((*COMPARED, *columns))
     return trees.fold(
         trees.grow(view.ledger), lambda part: tuple(view.value(name, part) for name in seen if name != "name")

@@ -14,10 +14,12 @@ NAMES_SHOWN = 4
 
 def facts(trace: Trace, info: dict[str, Any]) -> dict[str, str]:
     """What was run: inputs, mode, phases, and where it was captured."""
-    inputs = ", ".join(f"{name} {spec.shape} {spec.dtype}".strip() for name, spec in trace.inputs)
+    named = [(f"{name} " if not name.isdigit() else "", spec) for name, spec in trace.inputs]
+    inputs = ", ".join(f"{name}{spec.shape} {spec.dtype}" for name, spec in named)
     seen = {op.phase for op in trace.ops}
     phases = " + ".join(name for phase, name in enumerate(PHASES) if phase == 0 or phase in seen)
-    return {"input": inputs or "none", "mode": f"{info.get('mode', 'eval')} {phases}", "captured on": place(info)}
+    mode = str(info.get("mode") or "eval")
+    return {"input": inputs or "none", "mode": mode, "phases": phases, "captured on": place(info)}
 
 
 def place(info: dict[str, Any]) -> str:

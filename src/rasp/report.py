@@ -61,6 +61,12 @@ class Report:
     def columns(self) -> list[str]:
         return [heading.name for heading in self.headings]
 
+    @property
+    def facts_line(self) -> str:
+        """The facts in one line of words."""
+        plain = ("mode", "phases")
+        return " · ".join(value if name in plain else f"{name} {value}" for name, value in self.facts.items())
+
     def dicts(self) -> list[dict[str, Any]]:
         """Every row, the total last, as a dict with its kind."""
         return [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from .ledger import Entry, Ledger
-from .parts import Part, entry_part
+from .parts import Part, entry_part, own_type
 
 Signature = Callable[[Part], Hashable]
 
@@ -28,7 +28,7 @@ class Node(Part):
 
 
 def grow(ledger: Ledger) -> Node:
-    """The tree; a module called again from the same place is one node, own work and modules that never ran are leaves."""
+    """The tree; a module called again from the same place is one node, own work and idle modules are leaves."""
     grower = _Grower(ledger)
     for index in range(1, len(ledger.trace.calls)):
         if ledger.homes[index] == index:
@@ -46,6 +46,7 @@ class _Grower:
         self.by_call: dict[int, Node] = {0: self.root}
         self.by_module: dict[int, Node] = {0: self.root}
         self.places: dict[tuple[int, int], Node] = {}
+        self.own: dict[int, Node] = {}
 
     def place(self, index: int) -> None:
         call = self.trace.calls[index]
@@ -63,21 +64,25 @@ class _Grower:
         if entry.kind == "call":
             above.entries.append(entry)
             return
-        part = entry_part(entry, self.ledger)
-        for other in above.children:
-            if (other.kind, other.name, other.type) == (part.kind, part.name, part.type):
-                other.entries.append(entry)
-                return
-        above.children.append(Node(part.kind, part.name, part.type, [entry], part.call))
+        place = self.own.get(id(above)) if entry.kind == "own" else None
+        if place is None:
+            part = entry_part(entry, self.ledger)
+            place = Node(part.kind, part.name, part.type, call=part.call)
+            above.children.append(place)
+            if entry.kind == "own":
+                self.own[id(above)] = place
+        place.entries.append(entry)
+        if len(place.entries) > 1:
+            place.type = own_type(place.entries, self.ledger) or place.type
 
     def _above(self, entry: Entry) -> Node:
         """The node of an entry's call; of the nearest module above that was called, where it never ran."""
         if entry.call is not None:
             return self.by_call[entry.call]
         module = entry.module
-        while module not in self.by_module:
+        while module > 0 and module not in self.by_module:
             module = self.trace.modules[module].parent
-        return self.by_module[module]
+        return self.by_module.get(module, self.root)
 
 
 def _gather(node: Node) -> list[Entry]:

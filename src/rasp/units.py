@@ -12,10 +12,7 @@ def scaled(value: float, base: int, names: tuple[str, ...]) -> str:
     while step + 1 < len(names) and round(size, 2) >= base:
         size /= base
         step += 1
-    if step == 0:
-        text = f"{int(size)}" if float(size).is_integer() else f"{size:.2f}"
-    else:
-        text = f"{size:.2f}"
+    text = f"{int(size)}" if step == 0 and float(size).is_integer() else f"{size:.2f}"
     return f"{'-' if value < 0 else ''}{text} {names[step]}".rstrip()
 
 

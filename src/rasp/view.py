@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from . import columns, conventions, parts
-from .columns import Asked, Column
+from . import parts
+from .columns import Asked, Column, find
 from .conventions import Convention
+from .conventions import get as get_convention
 from .ledger import FORWARD, Entry, Ledger
 from .parts import Part
 from .records import OpSpec, TensorInfo, Trace
@@ -38,7 +39,7 @@ class View:
         """The same run under another convention."""
         if name is None or name == self.convention.name:
             return self
-        return self._siblings.get(name) or View(self.ledger, conventions.get(name), self._siblings)
+        return self._siblings.get(name) or View(self.ledger, get_convention(name), self._siblings)
 
     @cached_property
     def total(self) -> Part:
@@ -49,7 +50,7 @@ class View:
     def asked(self, spelling: str) -> Asked:
         found = self._asked.get(spelling)
         if found is None:
-            found = self._asked[spelling] = columns.find(spelling)
+            found = self._asked[spelling] = find(spelling)
         return found
 
     def value(self, spelling: str, part: Part) -> Any:
@@ -71,7 +72,7 @@ class View:
     # -- summing ---------------------------------------------------------------------------------------------------
 
     def sum_ops(self, part: Part, function: OfWork, phases: tuple[int, ...], unknown: Unknown = None) -> int | None:
-        """Σ function(work) over the operators of a part; None when a phase was not run, or only unknown work is left."""
+        """Σ function(work) over the operators of a part; None when no such phase ran, or only unknown work is left."""
         if phases != (FORWARD,) and self.ledger.phases.isdisjoint(phases):
             return None
         values = self._values(function, unknown)

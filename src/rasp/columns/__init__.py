@@ -1,8 +1,8 @@
 """Columns: what can be asked about a part of a model. One topic per file.
 
-To add one, add a function to the file of its topic (or put a new file here: it is found by itself). Its docstring is its
-description. `@per_op` sums over operators, `@per_tensor` over parameters and buffers, `@per_entry` over rows; such columns
-are additive and get a share column ("flops%") for nothing. `@column` is for everything else:
+To add one, add a function to the file of its topic (or put a new file here: it is found by itself). Its docstring is
+its description. `@per_op` sums over operators, `@per_tensor` over parameters and buffers, `@per_entry` over rows; such
+columns are additive and get a share column ("flops%") for nothing. `@column` is for everything else:
 
 >>> from rasp.columns import column, per_op
 >>> @per_op("divisions", "divisions")

@@ -1,4 +1,4 @@
-"""Parameters and buffers: how many, of which kind, how many bytes. A tied parameter is one, charged where it is first used."""
+"""Parameters and buffers: how many, how many bytes. A tied parameter is one, charged where it is first used."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @per_op("macs", "MACs", unit="MAC", twins=True)
 def macs(work: Work, view: View) -> int:
-    """Multiply-accumulates of contractions (matrix products, convolutions, attention); the same under every convention."""
+    """Multiply-accumulates of contractions (matrix products, convolutions, attention), whatever the convention."""
     return work.mac
 
 
@@ -50,7 +50,7 @@ def macs_causal(work: Work, view: View) -> int:
 
 @column("macs_recompute", "recomputed MACs", unit="MAC", additive=True)
 def macs_recompute(part: Part, view: View) -> int | None:
-    """Multiply-accumulates done a second time: by checkpointing, and inside fused attention's backward. Not part of macs."""
+    """Multiply-accumulates done again, not part of macs: by checkpointing, and inside fused attention's backward."""
     inside = view.sum_ops(part, _recompute, (FORWARD, BACKWARD, OPTIMISER))
     again = view.sum_ops(part, macs, (RECOMPUTE,))
     return inside if again is None else again if inside is None else inside + again
@@ -64,4 +64,4 @@ def _weighed(name: str, work: Work, view: View) -> int | None:
     weights = view.convention.weights.get(name)
     if weights is None:
         return None
-    return sum(weight * getattr(work, primitive) for primitive, weight in weights.items())
+    return sum(weight * int(getattr(work, primitive)) for primitive, weight in weights.items())

@@ -1,4 +1,4 @@
-"""Columns of cells laid out in lines, fitted to a width: short forms first, then columns left out, never a wrapped line."""
+"""Columns of cells laid out in lines and fitted to a width: names cut, columns left out, never a wrapped line."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def md(report: Report) -> str:
     left = [h.form in ("text", "shape") for h in headings]
     lines = [f"**{_escaped(report.title)}**", ""]
     if report.facts:
-        lines += [" · ".join(f"{name} {value}".strip() for name, value in report.facts.items()), ""]
+        lines += [report.facts_line, ""]
     lines += [_cells([first, *names]), _cells([":--" if tree else "--:", *(":--" if flag else "--:" for flag in left)])]
     for row in report.rows if tree else report.all_rows():
         values = [v for h, v in zip(report.headings, row.values) if not (tree and h.name == "name")]

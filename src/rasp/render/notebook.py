@@ -14,7 +14,7 @@ STYLE = "font-variant-numeric:tabular-nums;border-collapse:collapse;white-space:
 @format("notebook")
 def notebook(report: Report) -> str:
     """An HTML fragment: title, facts, table, notes."""
-    facts = " · ".join(f"{name} {value}".strip() for name, value in report.facts.items())
+    facts = report.facts_line
     tree = report.layout == "tree"
     headings = [h for h in report.headings if not (tree and h.name == "name")]
     heads = ["module" if tree else "", *(h.name for h in headings)]

@@ -105,7 +105,7 @@ def _cut_end(text: str, width: int) -> str:
 
 
 def _header(report: Report) -> list[Text]:
-    facts = " · ".join(f"{name} {value}".strip() for name, value in report.facts.items())
+    facts = report.facts_line
     return [Text(report.title, style="bold"), *([Text(facts, style="dim")] if facts else []), Text("")]
 
 
@@ -134,7 +134,7 @@ def _line(grid: Grid, texts: list[str], style: str) -> Text:
 
 def _totals(report: Report, width: int) -> list[Text]:
     """RASP's closing lines: what the model costs in all."""
-    if report.total is None:
+    if report.total is None or report.layout == "tree":
         return []
     lines = [Text("=" * width, style="dim", no_wrap=True, overflow="crop")]
     for heading, value in zip(report.headings, report.total.values):
