@@ -1,0 +1,56 @@
+"""The zoo's models are what they claim to be: the same names, classes, weights and outputs as their originals."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import rasp.zoo
+from rasp.errors import UnknownName
+
+
+@pytest.fixture
+def originals():
+    return pytest.importorskip("torchvision").models
+
+
+def outline(model):
+    return [(path, type(module).__name__) for path, module in model.named_modules()]
+
+
+@pytest.mark.parametrize("width", [1.0, 0.35, 1.4])
+def test_mobilenet_v2_has_the_modules_and_weights_of_torchvisions(originals, width):
+    from rasp.zoo.mobilenet_v2 import MobileNetV2
+
+    with torch.device("meta"):
+        ours, theirs = MobileNetV2(width=width), originals.MobileNetV2(width_mult=width)
+    assert outline(ours) == outline(theirs)
+    assert {k: v.shape for k, v in ours.state_dict().items()} == {k: v.shape for k, v in theirs.state_dict().items()}
+
+
+def test_mobilenet_v2_computes_what_torchvisions_computes(originals):
+    torch.manual_seed(0)
+    theirs = originals.mobilenet_v2().eval()
+    ours = rasp.zoo.get("mobilenet_v2").build().eval()
+    ours.load_state_dict(theirs.state_dict())
+    (images,) = rasp.zoo.get("mobilenet_v2").inputs(batch=2, size=64)
+    assert torch.equal(ours(images), theirs(images))
+
+
+def test_every_reference_runs_on_its_own_inputs():
+    for name in rasp.zoo.list():
+        item = rasp.zoo.get(name)
+        model = item.build().eval()
+        with torch.no_grad():
+            assert model(*item.inputs(batch=2)).shape[0] == 2
+        assert sum(p.numel() for p in model.parameters()) == item.published["params"]
+
+
+def test_an_unknown_name_suggests_the_nearest():
+    with pytest.raises(UnknownName, match="mobilenet_v2"):
+        rasp.zoo.get("mobilenet_v3")
+
+
+def test_list_selects_by_task():
+    assert "mobilenet_v2" in rasp.zoo.list("image classification")
+    assert rasp.zoo.list("no such task") == []
