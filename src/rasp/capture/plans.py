@@ -23,13 +23,14 @@ FREE = {"aten::_has_compatible_shallow_copy_type", "aten::_assert_async", "aten:
 class Plan:
     """One operator: `kind` names its handler; the rest are the facts handlers ask."""
 
-    __slots__ = ("hollow", "kind", "name", "number", "random", "returns_first", "single", "unchecked", "work", "written")
+    __slots__ = ("hollow", "is_view", "kind", "name", "number", "random", "returns_first", "single", "unchecked", "work", "written")
 
     def __init__(self, func: Any) -> None:
-        self.number = len(_plans)
+        self.number = len(PLANS)
         schema = getattr(func, "_schema", None)
         if schema is None:  # a higher-order operator
             self.name, self.kind, self.single = f"higher_order::{func.name()}", "higher_order", False
+            self.is_view = False
             self.random = self.hollow = self.returns_first = self.unchecked = False
             self.work, self.written = True, ()
             return
@@ -44,6 +45,7 @@ class Plan:
         self.written = tuple((i, a.name) for i, a in written)
         self.returns_first = bool(schema.returns) and bool(written)
         self.kind = special_kind(func) or self._kind(schema, tags, written)
+        self.is_view = self.kind == "view"
 
     def _kind(self, schema: Any, tags: Any, written: list[Any]) -> str:
         if self.name in UNDECLARED_VIEWS or torch.Tag.inplace_view in tags:
@@ -63,15 +65,15 @@ class Plan:
         return "compute"
 
 
-_plans: dict[int, Plan] = {}
+PLANS: dict[int, Plan] = {}
 _keep: list[Any] = []
 
 
 def plan_of(func: Any) -> Plan:
-    plan = _plans.get(id(func))
+    plan = PLANS.get(id(func))
     if plan is None:
         plan = Plan(func)
-        _plans[id(func)] = plan
+        PLANS[id(func)] = plan
         _keep.append(func)  # so that the id stays its own
     return plan
 

@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..records import OpSpec
-from .plans import META, Plan, duplicates, plan_of, scan
+from .plans import META, PLANS, Plan, duplicates, plan_of, scan
 from .recorder import FORWARD, Recorder
 from .routes import recurrent_outputs
 from .shapes import SHAPES
@@ -74,7 +74,9 @@ class Propagation(TorchDispatchMode):
         self.notes: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        plan = plan_of(func)
+        plan = PLANS.get(id(func)) or plan_of(func)
+        if plan.is_view:
+            return func(*args, **kwargs) if kwargs else func(*args)
         return _HANDLERS[plan.kind](self, plan, func, args, kwargs or {})
 
     # -- the three ways an operator runs ------------------------------------------------------------------------
@@ -84,7 +86,10 @@ class Propagation(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def compute(self, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-        """An operator with fresh outputs: from the memo, else by its shape rule, else by its meta kernel."""
+        """An operator with fresh outputs: from the memo, else by its shape rule, else by its meta kernel.
+
+        This is the hot path (a few microseconds an operator), hence written flat.
+        """
         rec = self.rec
         tensors: list[Tensor] = []
         parts: list[Any] = [plan.number, default_dtype()]
@@ -93,20 +98,15 @@ class Propagation(TorchDispatchMode):
             for name, value in kwargs.items():
                 parts.append(name)
                 scan((value,), tensors, parts)
-        by_address = rec.by_address
-        found = []
-        for t in tensors:
-            index = by_address.get(t.untyped_storage()._cdata)
-            if index is None or t.device is not META and t.device != META:
-                return self.compute(plan, func, *self.adopt(args, kwargs))
-            found.append(index)
-        reads = tuple(found)
-        if len(found) > 1 and len(set(found)) < len(found):
+        find = rec.by_address.get
+        reads = tuple([find(t.untyped_storage()._cdata) for t in tensors])
+        if None in reads:
+            return self.compute(plan, func, *self.adopt(args, kwargs))
+        same: tuple[int, ...] = ()
+        if len(reads) > 1 and len(set(reads)) < len(reads):
             same = duplicates(tensors, reads)
             if same:
                 parts.append(same)
-        else:
-            same = ()
         key = tuple(parts)
         entry = self.memo.get(key)
         if entry is None:
@@ -119,15 +119,19 @@ class Propagation(TorchDispatchMode):
             writes: tuple[int, ...] = (rec.birth(out, nbytes),)
         else:
             out, writes = self.make(entry)
-        self.note(entry, reads, writes)
+        if rec.phase or entry.spec is None:
+            self.note(entry, reads, writes)
+        else:
+            if entry.run != self.run:
+                entry.run = self.run
+                entry.index = rec.spec_index.setdefault(entry.spec, len(rec.spec_index))
+            rec.ops.append((entry.index, rec.stack[-1] if rec.stack else 0, 0, reads, writes))
         slots = self.values.slots
         for index in reads:
             if index not in slots:
                 return out
         if not plan.random and writes:
             self.values.note(func, args, kwargs, reads, out, writes, ())
-        if plan.hollow:
-            rec.hollow.update(writes)
         return out
 
     def inplace(self, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
@@ -142,7 +146,7 @@ class Propagation(TorchDispatchMode):
         found = []
         for t in tensors:
             index = rec.by_address.get(t.untyped_storage()._cdata)
-            if index is None or t.device != META:
+            if index is None:
                 args, kwargs = self.adopt(args, kwargs)
                 return self.inplace(plan, func, args, kwargs)
             found.append(index)
@@ -239,7 +243,7 @@ class Propagation(TorchDispatchMode):
         if entry.spec is None:
             return
         rec = self.rec
-        if rec.phase != FORWARD or rec.hollow:
+        if rec.phase != FORWARD:
             rec.op(entry.spec, reads, writes)
             return
         if entry.run != self.run:

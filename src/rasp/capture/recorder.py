@@ -64,6 +64,16 @@ class Recorder:
         self.watches.append(watch)
         return index
 
+    def lasting(self, tensor: torch.Tensor, nbytes: int, kind: str) -> int:
+        """Note a storage that was there before and stays: the run holds it, so its release need not be watched."""
+        index = len(self.sizes)
+        self.sizes.append(nbytes)
+        self.kinds.append(kind)
+        self.born.append(-1)
+        self.died.append(None)
+        self.by_address[tensor.untyped_storage()._cdata] = index
+        return index
+
     def _death(self, watch: _Watch) -> None:
         if not self.closed:
             self.died[watch.index] = len(self.ops)

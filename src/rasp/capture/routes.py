@@ -23,7 +23,7 @@ _BASE: Any = torch._C.TensorBase
 _current = threading.local()
 _lock = threading.RLock()
 _depth = 0
-_library: Any = None
+_libraries: dict[tuple[str, str], Any] = {}
 
 RNN = ("lstm.input", "lstm.data", "gru.input", "gru.data", "rnn_tanh.input", "rnn_tanh.data", "rnn_relu.input", "rnn_relu.data")
 
@@ -34,15 +34,15 @@ def _overload(name: str) -> Any:
 
 
 @contextmanager
-def routed(mode: Any) -> Iterator[None]:
-    """Send composite operators of this thread to the mode's `whole` while it runs."""
-    global _depth, _library
+def routed(mode: Any, *, key: str, recurrent: bool) -> Iterator[None]:
+    """Send composite operators of this thread to the mode while it runs; `key` is the dispatch key they are caught at."""
+    global _depth
     outer = getattr(_current, "mode", None)
     with _lock:
         if _depth == 0:
-            _library = _register()
             _patch()
         _depth += 1
+        _register(key, ("scaled_dot_product_attention", *RNN) if recurrent else ("scaled_dot_product_attention",))
     _current.mode = mode
     try:
         yield
@@ -52,8 +52,9 @@ def routed(mode: Any) -> Iterator[None]:
             _depth -= 1
             if _depth == 0:
                 _unpatch()
-                _library._destroy()
-                _library = None
+                for library in _libraries.values():
+                    library._destroy()
+                _libraries.clear()
 
 
 def _patch() -> None:
@@ -100,14 +101,12 @@ def _known(tensor: Tensor, name: str) -> Tensor:
     return real
 
 
-def _register() -> Any:
-    library = torch.library.Library("aten", "IMPL")
-    keys = ["AutogradMeta", "AutogradCPU"] + (["AutogradCUDA"] if torch.cuda.is_available() else [])
-    for key in keys:
-        library.impl("scaled_dot_product_attention", _attention, key)
-        for name in RNN:
-            library.impl(name, _recurrent(_overload(name)), key)
-    return library
+def _register(key: str, names: tuple[str, ...]) -> None:
+    """Put our kernels before the composite operators at a dispatch key (each takes a tenth of a millisecond)."""
+    for name in names:
+        if (key, name) not in _libraries:
+            library = _libraries[key, name] = torch.library.Library("aten", "IMPL")
+            library.impl(name, _attention if name not in RNN else _recurrent(_overload(name)), key)
 
 
 def _attention(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 import traceback
 from collections.abc import Callable, Mapping
@@ -130,11 +131,10 @@ def _check_devices(request: Request, where: torch.device | None) -> None:
     """Inputs on another device than the model's would fail in the user's own call: say so."""
     if where is not None:
         return
-    homes = {t.device for t in [*request.model.parameters(), *request.model.buffers()]}
-    if len(homes) != 1:
-        return
-    home = homes.pop()
+    home = _home(request.model)
     for name, tensor in given.tensors_in((request.args, request.kwargs)):
+        if home is None:
+            return
         if given.is_made(tensor) or tensor.device == home or home.type == "meta":
             continue
         if tensor.device.type == "cpu" and tensor.dim() == 0:
@@ -144,6 +144,13 @@ def _check_devices(request: Request, where: torch.device | None) -> None:
             f"Input {label} is on {tensor.device}, the model is on {home}. Move it (.to('{home}')), "
             f"or give input_shape={tuple(tensor.shape)} to profile without data."
         )
+
+
+def _home(model: nn.Module) -> torch.device | None:
+    """The device of the first parameter or buffer."""
+    for tensor in itertools.chain(model.parameters(), model.buffers()):
+        return tensor.device
+    return None
 
 
 # -- the run ----------------------------------------------------------------------------------------------------------
@@ -162,6 +169,7 @@ class _Run:
 
     def __init__(self, request: Request, device: torch.device | None) -> None:
         self.request = request
+        self.key = f"Autograd{(device or torch.device('cpu')).type.upper()}".replace("META", "Meta")
         self.rec = Recorder(grad=request.grad)
         self.values = Values()
         self.stand = StandIns(self.rec, self.values, device=device, dtype=request.dtype)
@@ -173,7 +181,10 @@ class _Run:
         run = shadow._call_impl
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            opened = rec.enter(index, _specs((args, kwargs) if kwargs else args))
+            if len(args) == 1 and not kwargs and args[0].__class__ is Tensor:
+                opened = rec.enter(index, (tensor_spec(args[0]),))
+            else:
+                opened = rec.enter(index, _specs((args, kwargs) if kwargs else args))
             out = None
             try:
                 out = run(*args, **kwargs)
@@ -190,7 +201,8 @@ class _Run:
     def go(self, mode: Any, args: tuple[Any, ...], kwargs: dict[str, Any], training_override: bool) -> Any:
         """Forward, and where asked backward and an optimiser step, all under the mode."""
         request = self.request
-        with routed(mode), torch.set_grad_enabled(request.grad), training_flags(self.stand.scripted, request.training):
+        recurrent = any(issubclass(c, nn.RNNBase) for c in self.stand.classes)
+        with routed(mode, key=self.key, recurrent=recurrent), torch.set_grad_enabled(request.grad), training_flags(self.stand.scripted, request.training):
             if training_override:
                 self.shadow.train(bool(request.training))
             with mode:
@@ -240,8 +252,7 @@ class _Run:
         """The finished record; the shadows are taken apart so that nothing keeps them alive."""
         self._kinds()
         specs, ops, storages = self.rec.finished()
-        for _, state, _ in self.stand.pending:
-            state.pop("_compiled_call_impl", None)
+        self.dismantle()
         untraced = [
             {"op": op, "module": self.stand.modules[self.rec.calls[call].module].path, "call": call, "bytes": n}
             for (call, op), n in self.rec.untraced.items()
@@ -250,6 +261,12 @@ class _Run:
             specs, ops, self.rec.calls, self.stand.modules, self.stand.tensors, storages, inputs,
             [tensor_spec(t) for _, t in given.tensors_in(out)], notes, untraced,
         )  # fmt: skip
+
+    def dismantle(self) -> None:
+        """Break the cycles between shadows and their doors, so that they go at once and not at some later collection."""
+        for _, state, _ in self.stand.pending:
+            state.clear()
+        self.stand.boundary = self.shadow = None
 
     def _kinds(self) -> None:
         """What was born after the forward and is neither gradient nor state is temporary."""
@@ -286,7 +303,7 @@ def _on_meta(request: Request) -> Trace:
         kwargs = given.map_tensors(request.kwargs, stand_in)
         if run.stand.lazy:
             return _materialised(request, run, mode, args, kwargs)
-        out = run.go(mode, args, kwargs, _overrides_train(request))
+        out = run.go(mode, args, kwargs, _overrides_train(run))
     except (Exception, DependsOnData) as error:
         raise _Stopped(error, _path(run)) from error
     finally:
@@ -309,7 +326,7 @@ def _filled(shape: tuple[int, ...], dtype: torch.dtype, value: int) -> Tensor:
 
 def _materialised(request: Request, run: _Run, mode: Propagation, args: Any, kwargs: Any) -> Trace:
     """Lazy modules find their shapes in a first, unrecorded run of the stand-ins; those are then captured."""
-    run.go(mode, args, kwargs, _overrides_train(request))
+    run.go(mode, args, kwargs, _overrides_train(run))
     for _, state, _ in run.stand.pending:
         state.pop("_compiled_call_impl", None)
     if any(nn.parameter.is_lazy(p) for p in run.shadow.parameters()):
@@ -324,10 +341,10 @@ def _materialised(request: Request, run: _Run, mode: Propagation, args: Any, kwa
 
 def _for_real(request: Request, device: torch.device | None) -> tuple[Trace, str]:
     """The run with data: on the device asked for, else where the model lives."""
+    home = device or _home(request.model) or _input_home(request)
     run = _Run(request, device)
+    run.key = f"Autograd{home.type.upper()}"
     mode = RealRun(run.rec)
-    homes = [t.device for t in [*request.model.parameters(), *request.model.buffers()]]
-    home = device or (homes[0] if homes else _input_home(request))
     try:
         run.shadow = run.stand.build(request.model, run.boundary, request.training)
         noted: list[tuple[str, Any]] = []
@@ -346,7 +363,7 @@ def _for_real(request: Request, device: torch.device | None) -> tuple[Trace, str
         kwargs = given.map_tensors(request.kwargs, real)
         if run.stand.lazy:
             raise CaptureError("A model with lazy modules cannot be run for real before its shapes are known: call it once first.")
-        out = run.go(mode, args, kwargs, _overrides_train(request))
+        out = run.go(mode, args, kwargs, _overrides_train(run))
     except Exception as error:
         raise _Stopped(error, _path(run)) from error
     finally:
@@ -362,10 +379,11 @@ def _input_home(request: Request) -> torch.device:
     return torch.device("cpu")
 
 
-def _overrides_train(request: Request) -> bool:
-    if request.training is None:
+def _overrides_train(run: _Run) -> bool:
+    """Whether a module has a train() of its own (frozen statistics, say), which then must be asked."""
+    if run.request.training is None:
         return False
-    return any(type(m).train is not nn.Module.train or type(m).eval is not nn.Module.eval for m in {type(m): m for m in request.model.modules()}.values())
+    return any(c.train is not nn.Module.train or c.eval is not nn.Module.eval for c in run.stand.classes)
 
 
 def _factory_like(optimizer: torch.optim.Optimizer, stand_ins: dict[int, Tensor]) -> Callable[[list[Tensor]], Any]:

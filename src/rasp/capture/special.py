@@ -21,6 +21,13 @@ FILLED = {"aten::zeros_like": 0, "aten::ones_like": 1, "aten::new_zeros": 0, "at
 FILLED_WITH = {"aten::full_like": 1, "aten::new_full": 2}  # position of the value
 
 
+def empty(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """empty(0), which every batch norm makes as its reserve, holds nothing: not worth a note."""
+    if args[0] == [0]:
+        return torch.empty_strided((0,), (1,), dtype=kwargs.get("dtype") or torch.get_default_dtype(), device=META)
+    return factory(mode, plan, func, args, kwargs)
+
+
 def factory(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """zeros, arange, zeros_like, new_full …: made on meta whatever device was asked for; filled ones have a known value."""
     layout = kwargs.get("layout")
@@ -224,10 +231,11 @@ def higher_order(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: An
 
 HANDLERS: dict[str, Any] = {
     f.__name__: f
-    for f in (factory, lift, to_copy, item, ask, index, embedding, route, pack_padded, pad_packed, resize, ignore, higher_order)
+    for f in (empty, factory, lift, to_copy, item, ask, index, embedding, route, pack_padded, pad_packed, resize, ignore, higher_order)
 }
 
 KINDS: dict[str, str] = {
+    "aten::empty": "empty",
     "aten::lift_fresh": "lift",
     "aten::lift": "lift",
     "aten::_to_copy": "to_copy",

@@ -12,20 +12,25 @@ DTYPE_NAMES: dict[torch.dtype, str] = {
     value: str(value).removeprefix("torch.") for value in vars(torch).values() if isinstance(value, torch.dtype)
 }
 
+STRIDED = torch.strided
 _specs: dict[tuple[Any, ...], TensorSpec] = {}
 
 
 def tensor_spec(tensor: torch.Tensor) -> TensorSpec:
     """The TensorSpec of a tensor, interned: equal specs are one object."""
-    if tensor.layout is not torch.strided:
+    if tensor.layout is not STRIDED:
         return _other_layout(tensor)
-    key = (tensor.shape, tensor.stride(), tensor.dtype)
+    return _specs.get((tensor.shape, tensor.stride(), tensor.dtype)) or spec_of(tensor.shape, tensor.stride(), tensor.dtype)
+
+
+def spec_of(shape: Any, stride: Any, dtype: torch.dtype) -> TensorSpec:
+    """The TensorSpec of a shape, strides and dtype, interned."""
+    key = (shape, stride, dtype)
     spec = _specs.get(key)
     if spec is None:
         if len(_specs) > 100_000:
             _specs.clear()
-        shape = tuple(int(n) for n in key[0])
-        spec = _specs[key] = TensorSpec(shape, tuple(int(s) for s in key[1]), DTYPE_NAMES[key[2]])
+        spec = _specs[key] = TensorSpec(tuple(int(n) for n in shape), tuple(int(s) for s in stride), DTYPE_NAMES[dtype])
     return spec
 
 

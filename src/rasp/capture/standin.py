@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..records import ModuleInfo, TensorInfo
+from ..records import ModuleInfo, TensorInfo, TensorSpec
 from .plans import META
 from .recorder import Recorder
-from .specs import tensor_spec
+from .specs import spec_of, tensor_spec
 from .values import Values
 
 Tensor = torch.Tensor
@@ -30,6 +30,9 @@ HOOKS = tuple(name for name in nn.Module().__dict__ if name.endswith("_hooks") o
 ATOMS = (int, float, bool, str, bytes, complex, type(None), type, torch.dtype, torch.device, torch.Size, types.FunctionType)
 PLAIN = (int, float, bool, str)
 SMALL_BUFFER = 4096
+STRIDED = torch.strided
+new_object = object.__new__
+set_attribute = object.__setattr__
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
@@ -61,12 +64,12 @@ class StandIns:
         self.shadows: dict[int, Any] = {}
         self.stand_ins: dict[int, Tensor] = {}
         self.infos: dict[int, TensorInfo] = {}
-        self.bases: dict[int, Tensor] = {}
-        self.originals: dict[int, tuple[Tensor, Any]] = {}
+        self.originals: dict[int, tuple[Any, Any]] = {}
         self.keep: list[Any] = []
         self.indices: dict[int, int] = {}
         self.scripted: list[nn.Module] = []
         self.lazy = False
+        self.classes: set[type] = set()
 
     def build(self, root: nn.Module, boundary: Callable[[Any, int], Any], training: bool | None) -> Any:
         """The shadow of a model. `boundary(shadow, index)` makes the callable that stands at each module's door."""
@@ -85,45 +88,45 @@ class StandIns:
 
     def _module(self, module: nn.Module, path: str, parent: int) -> Any:
         """The shadow of one module and of all below it; a shared module has one shadow and several names."""
-        module = unwrapped(module)
+        kind = module.__class__
+        if kind not in self.classes:
+            module = unwrapped(module)
+            kind = module.__class__
         shadow = self.shadows.get(id(module))
         if shadow is not None:
             if path:
                 self.modules[self.indices[id(module)]].names.append(path)
             return shadow
         index = len(self.modules)
-        info = ModuleInfo(path, _type_name(module), parent, [], module.training, {}, [], [path])
+        scripted = kind not in self.classes and is_scripted(module)
+        type_name = str(getattr(module, "original_name", kind.__name__)) if scripted else kind.__name__
+        info = ModuleInfo(path, type_name, parent, [], module.training, {}, [], [path])
         self.modules.append(info)
         self.indices[id(module)] = index
         if parent >= 0:
             self.modules[parent].children.append(index)
-        if is_scripted(module):
+        if scripted:
             return self._scripted(module, info, index)
-        shadow = object.__new__(type(module))
-        state = dict(module.__dict__)
-        object.__setattr__(shadow, "__dict__", state)
+        self.classes.add(kind)
+        shadow = new_object(kind)
+        state = module.__dict__.copy()
+        set_attribute(shadow, "__dict__", state)
         self.shadows[id(module)] = shadow
         self.keep.append(module)
         if self.training is not None:
             state["training"] = self.training
         prefix = f"{path}." if path else ""
-        parameters = state["_parameters"]
-        if parameters:
-            state["_parameters"] = {
-                k: None if t is None else self._registered(t, prefix + k, info, "parameter") for k, t in parameters.items()
-            }
-        else:
-            state["_parameters"] = {}
-        buffers = state["_buffers"]
-        if buffers:
-            state["_buffers"] = {
-                k: None if t is None else self._registered(t, prefix + k, info, "buffer") for k, t in buffers.items()
-            }
-        else:
-            state["_buffers"] = {}
-        state["_modules"] = {
-            k: None if m is None else self._module(m, prefix + k, index) for k, m in state["_modules"].items()
-        }
+        for held, sort in (("_parameters", "parameter"), ("_buffers", "buffer")):
+            tensors = state[held]
+            state[held] = (
+                {k: None if t is None else self._registered(t, prefix + k, info, sort) for k, t in tensors.items()}
+                if tensors
+                else {}
+            )
+        children = state["_modules"]
+        state["_modules"] = (
+            {k: None if m is None else self._module(m, prefix + k, index) for k, m in children.items()} if children else {}
+        )
         state["_compiled_call_impl"] = self.boundary(shadow, index)
         self.pending.append((shadow, state, info))
         return shadow
@@ -149,20 +152,51 @@ class StandIns:
             known.names.append(name)
             info.tensors.append(self.tensors.index(known))
             return self.stand_ins[id(tensor)]
-        stand_in = self._stand_in(tensor, kind)
-        storage = self.rec.before(stand_in, kind) if not _uninitialised(tensor) else -1
-        spec = tensor_spec(stand_in) if storage >= 0 else tensor_spec(torch.empty(0))
-        record = TensorInfo([name], spec, kind, bool(tensor.requires_grad), storage, _logical(tensor))
+        made = self._plain(tensor, kind) if self.device is META else None
+        if made is not None:
+            stand_in, storage, spec = made
+        else:
+            stand_in = self._stand_in(tensor)
+            lazy = _uninitialised(tensor)
+            storage = -1 if lazy else self.rec.before(stand_in, kind)
+            spec = tensor_spec(torch.empty(0) if lazy else stand_in)
+        record = TensorInfo([name], spec, kind, tensor.requires_grad, storage, _logical(tensor))
         self.infos[id(tensor)] = record
         info.tensors.append(len(self.tensors))
         self.tensors.append(record)
-        if kind == "buffer" and storage >= 0 and tensor.device.type != "meta":
-            if self.device == META and (not tensor.dtype.is_floating_point or tensor.numel() <= SMALL_BUFFER):
-                if tensor.layout is torch.strided and self.dtype is None or not tensor.dtype.is_floating_point:
-                    self.values.know(storage, tensor)
+        if kind == "buffer" and self.device is META and storage >= 0:
+            self._know(tensor, storage)
         return stand_in
 
-    def _stand_in(self, tensor: Tensor, kind: str = "constant") -> Tensor:
+    def _plain(self, tensor: Tensor, kind: str) -> tuple[Tensor, int, TensorSpec] | None:
+        """The short way for the usual case: a dense tensor that fills a storage of its own."""
+        parameter = tensor.__class__ is Parameter
+        if not parameter and tensor.__class__ is not Tensor or tensor.layout is not STRIDED or self.dtype is not None:
+            return None
+        storage = tensor.untyped_storage()
+        address, size = storage._cdata, storage.nbytes()
+        if address in self.originals or not size or size != tensor.nbytes:
+            return None
+        shape, stride, dtype = tensor.shape, tensor.stride(), tensor.dtype
+        base = torch.empty_strided(shape, stride, dtype=dtype, device=META)
+        self.originals[address] = (base, storage)
+        index = self.rec.lasting(base, size, kind)
+        if parameter:
+            base = torch.Tensor._make_subclass(Parameter, base, tensor.requires_grad)
+        elif tensor.requires_grad and tensor.is_leaf:
+            base.requires_grad_()
+        self.stand_ins[id(tensor)] = base
+        return base, index, spec_of(shape, stride, dtype)
+
+    def _know(self, tensor: Tensor, storage: int) -> None:
+        """Integer buffers and small ones keep their values."""
+        floating = tensor.dtype.is_floating_point
+        if floating and (tensor.numel() > SMALL_BUFFER or self.dtype is not None) or tensor.layout is not STRIDED:
+            return
+        if tensor.device.type != "meta":
+            self.values.know(storage, tensor)
+
+    def _stand_in(self, tensor: Tensor) -> Tensor:
         """The tensor that stands for a user's tensor, made once."""
         held = self.stand_ins.get(id(tensor))
         if held is None:
@@ -185,15 +219,13 @@ class StandIns:
         dtype = self.dtype if self.dtype is not None and tensor.is_floating_point() else tensor.dtype
         storage = tensor.untyped_storage()
         size = storage.nbytes()
-        base = self.bases.get(storage._cdata)
-        if base is None and size == tensor.numel() * tensor.element_size() and size:
+        base = self.originals.get(storage._cdata, (None, None))[0]
+        if base is None and size == tensor.nbytes and size:
             base = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device=META)
-            self.bases[storage._cdata] = base
             self.originals[storage._cdata] = (base, storage)
             return base
         if base is None:
             base = torch.empty(size // max(tensor.element_size(), 1), dtype=dtype, device=META)
-            self.bases[storage._cdata] = base
             self.originals[storage._cdata] = (base, storage)
         if base.dtype != dtype:
             base = base.view(dtype)
@@ -212,21 +244,24 @@ class StandIns:
 
     def _attributes(self, shadow: Any, state: dict[str, Any], info: ModuleInfo) -> None:
         """Map the plain attributes of a shadow; note those that are plain values."""
-        for name, value in state.items():
-            if name in OWN:
+        hyper = info.hyper
+        for name in [n for n in state if n not in OWN]:
+            value = state[name]
+            if value.__class__ in PLAIN:
+                if name[0] != "_":
+                    hyper[name] = value
                 continue
-            if isinstance(value, ATOMS):
-                if isinstance(value, PLAIN) and name[0] != "_":
-                    info.hyper[name] = value
+            if value is None or isinstance(value, ATOMS):
                 continue
             if value.__class__ is tuple and all(isinstance(v, PLAIN) for v in value):
-                info.hyper[name] = value
+                hyper[name] = value
                 continue
             state[name] = self.map(value, f"{info.path}.{name}" if info.path else name)
-        for name in HOOKS:
-            hooks = state.get(name)
-            if hooks:
-                state[name] = type(hooks)((k, self.map(h, "")) for k, h in hooks.items())
+        if any(map(state.get, HOOKS)):
+            for name in HOOKS:
+                hooks = state.get(name)
+                if hooks:
+                    state[name] = type(hooks)((k, self.map(h, "")) for k, h in hooks.items())
         if "_initialize_hook" in state:
             for name in ("_initialize_hook", "_load_hook"):
                 if name in state:
@@ -302,12 +337,10 @@ def _uninitialised(tensor: Tensor) -> bool:
     return isinstance(tensor, nn.parameter.UninitializedTensorMixin)
 
 
-def _type_name(module: nn.Module) -> str:
-    return getattr(module, "original_name", None) if is_scripted(module) else type(module).__name__  # type: ignore[return-value]
-
-
 def _logical(tensor: Tensor) -> int:
     """Elements a tensor stands for: packed 4-bit weights hold more than their own."""
+    if tensor.__class__ is Parameter and tensor.dtype.is_floating_point and tensor.element_size() > 1:
+        return tensor.numel()
     if _uninitialised(tensor):
         return 0
     state = getattr(tensor, "quant_state", None)
