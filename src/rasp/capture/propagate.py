@@ -178,6 +178,8 @@ class Propagation(TorchDispatchMode):
         scan((args, tuple(kwargs.values())), tensors, [])
         reads = tuple(self.rec.before(t, "constant") for t in tensors)
         out = func(*args, **kwargs)
+        if isinstance(out, Tensor) and out.device != META:
+            return self.constant(out)  # computed from plain numbers alone: torch.div(512, 4)
         outs: list[Tensor] = []
         scan((out,), outs, [])
         writes = []
