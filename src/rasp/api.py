@@ -142,7 +142,7 @@ def save_report(report: Report, path: str | Path) -> Path:
 
 def load_report(path: str | Path) -> Any:
     """A saved report (csv or json) as a pandas DataFrame."""
-    return render.read(path)
+    return render.read_frame(path)
 
 
 def columns() -> list[Column]:

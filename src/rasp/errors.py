@@ -1,20 +1,22 @@
 """Every error a user can meet, in one tree.
 
-    RaspError
-    ├── InputError          what was given cannot be profiled as it stands
-    │   └── UnknownName     a column, convention, format, device or model that does not exist
-    ├── ModelError          the model itself raised; its own exception is the __cause__
-    ├── CaptureError        the model cannot be run the way that was asked for
-    ├── UncountedError      strict=True and an operator has no rule
-    ├── NotBuiltError       a documented option whose feature is not built yet
-    ├── FileError           a file that cannot be read as a profile or report, or written
-    └── RuleError           a rule that is registered twice, or that returned nonsense
+RaspError
+├── InputError          what was given cannot be profiled as it stands
+│   └── UnknownName     a column, convention, format, device or model that does not exist
+├── ModelError          the model itself raised; its own exception is the __cause__
+├── CaptureError        the model cannot be run the way that was asked for
+├── UncountedError      strict=True and an operator has no rule
+├── NotBuiltError       a documented option whose feature is not built yet
+├── FileError           a file that cannot be read as a profile or report, or written
+└── RuleError           a rule that is registered twice, or that returned nonsense
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+
+NAMES_LISTED = 40  # of the names that exist, in a message about one that does not
 
 
 class RaspError(Exception):
@@ -32,7 +34,9 @@ class UnknownName(InputError):
         names = sorted(known)
         close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
         hint = f" Did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
-        super().__init__(f"There is no {kind} named {name!r}.{hint} Known: {', '.join(names) or 'none'}.")
+        more = f" and {len(names) - NAMES_LISTED} more" if len(names) > NAMES_LISTED else ""
+        listed = ", ".join(names[:NAMES_LISTED]) or "none"
+        super().__init__(f"There is no {kind} named {name!r}.{hint} Known: {listed}{more}.")
         self.kind, self.name, self.known = kind, name, names
 
 

@@ -91,7 +91,7 @@ class Report:
 
     def to_pandas(self) -> Any:
         """The report as a pandas DataFrame, the total as its last row."""
-        return _rendering().frame(self)
+        return _rendering().to_frame(self)
 
     def __str__(self) -> str:
         return str(self.render("text")).rstrip("\n")

@@ -31,6 +31,8 @@ def size(nbytes: float) -> str:
 
 def percent(share: float) -> str:
     """0.1234 → '12.3 %'; a share that is there but would print as zero says so."""
+    if share == 0:
+        return "0 %"
     if 0 < share < 0.0005:
         return "<0.1 %"
     return f"{100 * share:.1f} %"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from traces import Builder, blocks, random_trace, spec
 
 import rasp
 from rasp.profile import Profile
 from rasp.records import Trace
 from rasp.report import Report
+from traces import Builder, blocks, random_trace, spec
 
 ADDITIVE = [column.name for column in rasp.columns() if column.additive]
 SHARES = [f"{name}%" for name in ("params", "macs", "flops", "read")]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from traces import Builder, blocks, spec
-
 from rasp.profile import Profile
+from traces import Builder, blocks, spec
 
 
 def names(profile: Profile, **how: object) -> list[tuple[int, str, int]]:

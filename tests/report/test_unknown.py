@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from traces import Builder, spec
 
 import rasp
 from rasp.profile import Profile
+from traces import Builder, spec
 
 
 @pytest.fixture

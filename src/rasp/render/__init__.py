@@ -60,9 +60,14 @@ def load() -> None:
             importlib.import_module(f"{__name__}.{module.name}")
 
 
-def render(report: Report, name: str = "text") -> str | bytes:
+def get(name: str) -> Format:
     load()
-    return FORMATS[name].render(report)
+    return FORMATS[name]
+
+
+def render(report: Report, name: str = "text") -> str | bytes:
+    """A report in a format."""
+    return get(name).render(report)
 
 
 def of_suffix(path: str | Path) -> str:
@@ -103,19 +108,20 @@ def show(report: Report) -> None:
     """Print a report: fitted and coloured on a terminal, whole and plain elsewhere."""
     from rich.console import Console
 
-    if sys.stdout.isatty():
-        Console().print(report)
+    console = Console()
+    if console.is_terminal:
+        console.print(report)
     else:
         sys.stdout.write(str(render(report, "text")))
 
 
-def frame(report: Report) -> Any:
+def to_frame(report: Report) -> Any:
     from .frame import frame as as_frame
 
     return as_frame(report)
 
 
-def read(path: str | Path) -> Any:
+def read_frame(path: str | Path) -> Any:
     """A saved report as a DataFrame."""
     from .frame import read as as_frame
 

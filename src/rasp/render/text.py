@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from io import StringIO
+from textwrap import wrap
 
 from rich.console import Console, Group
 from rich.text import Text
@@ -63,7 +64,7 @@ def _lane(heading: Heading, texts: list[str], is_exact: bool) -> Lane:
 def _tree_lanes(report: Report) -> list[Lane]:
     rows = report.rows
     names = [guide + _times(row) for guide, row in zip(_guides(rows), rows)]
-    lanes = [Lane("name", "module", "", names, right=False, least=NAME_WIDTH + 6, cut=_cut_end)]
+    lanes = [Lane("name", "module", "", names, right=False, least=NAME_WIDTH + 6, cut=_cut)]
     for at, heading in enumerate(report.headings):
         if heading.name == "name":
             continue
@@ -97,8 +98,13 @@ def _guides(rows: list[Row]) -> list[str]:
     return guides
 
 
-def _cut_end(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+def _cut(text: str, width: int) -> str:
+    """Cut a name, not how often it repeats."""
+    if len(text) <= width:
+        return text
+    name, sign, times = text.rpartition(" ×")
+    tail = f" ×{times}" if sign else ""
+    return cells.clipped(name if sign else text, width - len(tail)) + tail
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
@@ -149,8 +155,13 @@ def _notes(report: Report, grid: Grid, width: int | None) -> list[Text]:
     notes = list(report.notes)
     hidden = [name for name in reversed(grid.hidden) if not name.endswith(" bar")]
     if hidden:
-        notes.append(f"hidden at {width} columns: {', '.join(hidden)}; widen the terminal or choose with --columns")
-    return [Text(""), *(Text(f"· {note}", style="dim") for note in notes)] if notes else []
+        notes.append(f"no room at a width of {width} for: {', '.join(hidden)}")
+    lines = [line for note in notes for line in _wrapped(note, width)]
+    return [Text(""), *(Text(line, style="dim", no_wrap=True) for line in lines)] if lines else []
+
+
+def _wrapped(note: str, width: int | None) -> list[str]:
+    return wrap(note, width, initial_indent="· ", subsequent_indent="  ") if width else [f"· {note}"]
 
 
 def _plain(lines: Group) -> str:

@@ -46,7 +46,7 @@ class Source:
                 made = self.build(**kwargs)
         except RaspError:
             raise
-        except Exception as error:  # noqa: BLE001  a factory may raise anything
+        except Exception as error:
             raise ModelError(f"{self.title} could not be built: {type(error).__name__}: {error}") from error
         if not isinstance(made, nn.Module):
             raise InputError(f"{self.title} gave a {type(made).__name__}; it must give a torch.nn.Module.")
@@ -64,7 +64,7 @@ def source(name: str) -> Source:
     load_zoo()
     if name in REFERENCES:
         reference = get(name)
-        return Source(name, reference.build, lambda batch: {"inputs": reference.inputs(batch)})
+        return Source(name, reference.build, lambda batch: {"inputs": reference.inputs(batch)}, virtual=True)
     known = UnknownName("built-in model", name, REFERENCES)
     raise InputError(f"{known} A model is {GRAMMAR}.") from None
 
@@ -79,11 +79,12 @@ def _torchvision(name: str) -> Source:
     family = models.get_model_builder(name).__module__.removeprefix("torchvision.models.").partition(".")[0]
     shape = {"segmentation": (3, 520, 520), "detection": (3, 480, 640), "optical_flow": (3, 520, 960)}.get(family)
     shape = shape or (_clip(name) if family == "video" else (3, 299, 299) if name == "inception_v3" else (3, 224, 224))
-    extra = {} if family in ("optical_flow", "video") else {"weights_backbone": None} if family == "detection" else {}
+    extra: dict[str, Any] = {"weights_backbone": None} if family in ("segmentation", "detection") else {}
+    if name in ("googlenet", "inception_v3"):
+        extra["init_weights"] = False
 
     def build(**kwargs: Any) -> nn.Module:
-        quiet = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
-        made: nn.Module = models.get_model(name, weights=None, **{**extra, **quiet, **kwargs})
+        made: nn.Module = models.get_model(name, weights=None, **{**extra, **kwargs})
         return made
 
     def given(batch: int) -> dict[str, Any]:
@@ -200,7 +201,7 @@ def _importing(place: str, folder: Path) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ModelError(f"{place} could not be imported: there is no module {error.name!r}.") from error
-    except Exception as error:  # noqa: BLE001  a module may raise anything when it is imported
+    except Exception as error:
         raise ModelError(f"{place} could not be imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(str(folder))
@@ -215,7 +216,9 @@ def _library(module: str, package: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ModelError(f"{package} is not installed, so its models cannot be built: pip install {package}.") from error
+        raise ModelError(
+            f"{package} is not installed, so its models cannot be built: pip install {package}."
+        ) from error
 
 
 ORIGINS: Mapping[str, Callable[[str], Source]] = {"torchvision": _torchvision, "timm": _timm, "hf": _hugging_face}

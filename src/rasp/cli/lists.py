@@ -1,0 +1,81 @@
+"""rasp columns, conventions, zoo, env: what there is."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib import metadata
+
+from rich.console import Console
+from rich.table import Table
+
+from .. import __version__, api
+
+LIBRARIES = ("torch", "torchvision", "timm", "transformers", "pandas", "rich", "cyclopts")
+
+
+def columns() -> None:
+    """What can be asked about a model. A column that adds up has a share as well: flops%."""
+    twins = ("_bwd", "_opt", "_total")
+    rows = []
+    for column in api.columns():
+        if not column.name.endswith(twins):
+            also = [f"{column.name}{twin}" for twin in twins if f"{column.name}_bwd" in {c.name for c in api.columns()}]
+            rows.append((column.name, column.unit, column.doc + (f" Also {', '.join(also)}." if also else "")))
+    _show(("column", "unit", "what it says"), rows)
+
+
+def conventions() -> None:
+    """The ways of counting, with their sources."""
+    _show(("convention", "counts", "source"), [(item.name, item.title, item.source) for item in api.conventions()])
+
+
+def zoo() -> None:
+    """The built-in models, with their published numbers."""
+    from .. import units
+    from ..zoo import REFERENCES, load
+
+    load()
+    rows = []
+    for item in REFERENCES.values():
+        numbers = ", ".join(f"{name} {units.count(value)}" for name, value in item.published.items())
+        rows.append((item.name, item.task, numbers, item.source))
+    _show(("model", "task", "published", "source"), rows)
+
+
+def env() -> None:
+    """Versions and devices, for a bug report."""
+    rows = [("rasp", __version__), ("python", sys.version.split()[0]), ("platform", platform.platform())]
+    for name in LIBRARIES:
+        try:
+            rows.append((name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            rows.append((name, "not installed"))
+    _show(("what", "version"), [*rows, *_devices()])
+
+
+def _devices() -> list[tuple[str, str]]:
+    """What torch can run on."""
+    try:
+        import torch
+    except ImportError:
+        return []
+    found = [("threads", str(torch.get_num_threads()))]
+    found += [(f"cuda:{i}", torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        found.append(("mps", "available"))
+    return found
+
+
+def _show(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    """A list on the screen; one line for each, with tabs between, where it is read by something else."""
+    console = Console()
+    if not console.is_terminal:
+        sys.stdout.write("".join("\t".join(row) + "\n" for row in [heads, *rows]))
+        return
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for at, head in enumerate(heads):
+        table.add_column(head, style="cyan" if at == 0 else "", no_wrap=at == 0)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
