@@ -118,10 +118,13 @@ def per_output(spec: OpSpec, counts: Form) -> Work:
 
 
 def pointwise(*names: str, **counts: int) -> None:
-    """Register operators that cost `counts` per element of their result, with their in-place forms (names without
-    "aten::").
-    """
+    """Register operators and their in-place forms at `counts` per element of the result (names without "aten::")."""
     rule(*with_inplace(names))(lambda spec: per_output(spec, counts))
+
+
+def function(*names: str, **counts: int) -> None:
+    """Like `pointwise`, for operators that have no in-place form."""
+    rule(*(f"aten::{name}" for name in names))(lambda spec: per_output(spec, counts))
 
 
 def with_inplace(names: Iterable[str]) -> list[str]:

@@ -17,45 +17,44 @@ from ._forms import (
     TANH_BACKWARD,
     charge,
     form,
+    function,
     per_output,
     pointwise,
     pointwise_rule,
     size_of,
 )
 
-pointwise(
-    "relu", "relu6", "hardtanh", "leaky_relu", "prelu", "_prelu_kernel", "threshold", "hardshrink", "softshrink",
-    "rrelu",
-    cmp=1,
-)  # fmt: skip
+pointwise("relu", "relu6", "hardtanh", "leaky_relu", "threshold", "rrelu", cmp=1)
+function("prelu", "_prelu_kernel", "hardshrink", "softshrink", cmp=1)
 pointwise("elu", "celu", cmp=1, exp=1, add=1, mul=1)
 pointwise("selu", cmp=1, exp=1, add=1, mul=2)
 pointwise("silu", **SILU)
 pointwise("mish", **(SOFTPLUS + form(tanh=1, mul=1)))
-pointwise("softplus", **SOFTPLUS)
+function("softplus", **SOFTPLUS)
 pointwise("hardsigmoid", add=1, cmp=1, div=1)
 pointwise("hardswish", add=1, cmp=1, mul=1, div=1)
-pointwise("logit", "special_logit", add=1, div=1, log=1)
-pointwise("log_sigmoid", cmp=1, exp=1, log=1, add=2)
+pointwise("logit", add=1, div=1, log=1)
+function("special_logit", add=1, div=1, log=1)
+function("log_sigmoid", cmp=1, exp=1, log=1, add=2)
 rule("aten::log_sigmoid_forward")(lambda call: per_output(call, form(cmp=1, exp=1, log=1, add=2)))
 rule("aten::glu", "aten::glu_jvp")(lambda call: per_output(call, SIGMOID + form(mul=1)))
 
 # Derivatives, per element of the gradient.
-pointwise(
+function(
     "threshold_backward", "hardtanh_backward", "leaky_relu_backward", "hardshrink_backward", "softshrink_backward",
     "rrelu_with_noise_backward",
     cmp=1,
 )  # fmt: skip
-pointwise("hardsigmoid_backward", cmp=1, mul=1)
-pointwise("hardswish_backward", cmp=1, mul=1, fma=1)
-pointwise("elu_backward", cmp=1, exp=1, mul=2)
-pointwise("sigmoid_backward", **SIGMOID_BACKWARD)
-pointwise("tanh_backward", **TANH_BACKWARD)
-pointwise("silu_backward", **(SIGMOID + form(mul=3, add=2)))  # g · s · (1 + x·(1 - s))
-pointwise("mish_backward", **(SOFTPLUS + SIGMOID + form(tanh=1, mul=4, add=2)))
-pointwise("softplus_backward", exp=1, add=1, div=1, mul=1, cmp=1)
-pointwise("logit_backward", add=1, mul=1, div=1)
-pointwise("log_sigmoid_backward", exp=1, add=1, div=1, mul=1, cmp=1)
+function("hardsigmoid_backward", cmp=1, mul=1)
+function("hardswish_backward", cmp=1, mul=1, fma=1)
+function("elu_backward", cmp=1, exp=1, mul=2)
+function("sigmoid_backward", **SIGMOID_BACKWARD)
+function("tanh_backward", **TANH_BACKWARD)
+function("silu_backward", **(SIGMOID + form(mul=3, add=2)))  # g · s · (1 + x·(1 - s))
+function("mish_backward", **(SOFTPLUS + SIGMOID + form(tanh=1, mul=4, add=2)))
+function("softplus_backward", exp=1, add=1, div=1, mul=1, cmp=1)
+function("logit_backward", add=1, mul=1, div=1)
+function("log_sigmoid_backward", exp=1, add=1, div=1, mul=1, cmp=1)
 
 
 @pointwise_rule("gelu")

@@ -34,12 +34,8 @@ def _length(tensor: TensorSpec) -> int:
 def flash_shape(call: OpSpec, first: int, starts: int, causal: int, dropout: int) -> Shape:
     q, k, v = call.args[first : first + 3]
     a = packed(q, k, v, call.args[starts])
-    left, right = call.kwargs.get("window_size_left"), call.kwargs.get("window_size_right")
-    if call.args[causal]:
-        right = 0
-    bounded = any(w is not None and w >= 0 for w in (left, right))
-    skipped = window_pairs(a.queries, a.keys, left, right) if bounded else 0
-    return replace(a, masked=bounded, skipped=skipped, dropout=call.args[dropout])
+    window = (call.kwargs.get("window_size_left"), call.kwargs.get("window_size_right"))
+    return replace(_windowed(a, window, call.args[causal]), dropout=call.args[dropout])
 
 
 @rule("aten::_flash_attention_forward")
@@ -86,3 +82,26 @@ def cudnn_forward(call: OpSpec) -> Work:
     a = packed(q, k, v, starts)
     skipped = causal_pairs(a.queries, a.keys) if call.args[10] else 0
     return forward(replace(a, masked=bool(call.args[10]) or mask is not None, skipped=skipped, dropout=call.args[9]))
+
+
+@rule("torch_attn::_varlen_attn", "torch_attn::_varlen_attn_out")
+def varlen(call: OpSpec) -> Work:
+    return forward(_varlen(call, first=1 if call.name.endswith("_out") else 0))
+
+
+@rule("torch_attn::_varlen_attn_backward")
+def varlen_backward(call: OpSpec) -> Work:
+    _, q, k, v, _, _, starts, _, _, _, causal = call.args[:11]
+    return backward(_windowed(packed(q, k, v, starts), call.args[13], causal))
+
+
+def _varlen(call: OpSpec, first: int) -> Shape:
+    q, k, v, starts = call.args[first : first + 4]
+    return _windowed(packed(q, k, v, starts), call.args[first + 9], call.args[first + 7])
+
+
+def _windowed(a: Shape, window: Any, causal: Any) -> Shape:
+    left, right = window or (None, None)
+    bounded = causal or any(w is not None and w >= 0 for w in (left, right))
+    skipped = window_pairs(a.queries, a.keys, left, 0 if causal else right) if bounded else 0
+    return replace(a, masked=bool(bounded), skipped=skipped)

@@ -16,6 +16,7 @@ from ._forms import (
     Form,
     charge,
     form,
+    function,
     numbers_of,
     per_output,
     pointwise,
@@ -27,68 +28,85 @@ from ._forms import (
 # Comparisons, signs and rounding: one decision per element.
 pointwise(
     "eq", "ne", "lt", "le", "gt", "ge", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and",
-    "logical_or", "logical_xor", "logical_not", "isnan", "isinf", "isfinite", "isneginf", "isposinf", "isreal",
-    "signbit", "maximum", "minimum", "fmax", "fmin", "clamp", "clamp_min", "clamp_max", "clip", "abs", "absolute",
-    "neg", "negative", "sign", "copysign", "floor", "ceil", "round", "trunc", "fix", "heaviside", "nextafter",
-    "nan_to_num", "conj_physical", "special_round", "frexp", "ldexp",
+    "logical_or", "logical_xor", "logical_not", "clamp", "clamp_min", "clamp_max", "clip", "abs", "absolute", "neg",
+    "negative", "sign", "copysign", "floor", "ceil", "round", "trunc", "fix", "heaviside", "nextafter", "nan_to_num",
+    "conj_physical", "ldexp",
+    cmp=1,
+)  # fmt: skip
+function(
+    "isnan", "isinf", "isfinite", "isneginf", "isposinf", "isreal", "signbit", "maximum", "minimum", "fmax", "fmin",
+    "special_round", "frexp",
     cmp=1,
 )  # fmt: skip
 # Integer operators.
 pointwise(
-    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift", "bitwise_right_shift", "__and__",
-    "__or__", "__xor__", "__lshift__", "__rshift__", "gcd", "lcm",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift", "bitwise_right_shift", "gcd",
+    "lcm",
     int=1,
 )  # fmt: skip
+function("__and__", "__or__", "__xor__", "__lshift__", "__rshift__", int=1)
 rule("aten::__iand__", "aten::__ior__", "aten::__ixor__", "aten::__ilshift__", "aten::__irshift__")(
     lambda call: per_output(call, form(int=1))
 )
 # Arithmetic.
 pointwise("mul", "multiply", "square", "deg2rad", "rad2deg", mul=1)
 pointwise("true_divide", "reciprocal", div=1)
-pointwise("floor_divide", "frac", "modf", div=1, cmp=1)
+pointwise("floor_divide", "frac", div=1, cmp=1)
+function("modf", div=1, cmp=1)
 pointwise("remainder", "fmod", div=1, cmp=1, fma=1)
 pointwise("sqrt", sqrt=1)
 pointwise("rsqrt", sqrt=1, div=1)
 pointwise("hypot", mul=2, add=1, sqrt=1)
 pointwise("lerp", add=1, fma=1)
-pointwise("isclose", add=2, mul=1, cmp=3)
+function("isclose", add=2, mul=1, cmp=3)
 # Transcendental functions.
-pointwise("exp", "expm1", "exp2", "special_exp2", "special_expm1", exp=1)
-pointwise("log", "log2", "log10", "log1p", "special_log1p", log=1)
+pointwise("exp", "expm1", "exp2", exp=1)
+function("special_exp2", "special_expm1", exp=1)
+pointwise("log", "log2", "log10", "log1p", log=1)
+function("special_log1p", log=1)
 pointwise("tanh", tanh=1)
-pointwise("erf", "erfc", "erfinv", "special_erf", "special_erfc", "special_erfinv", erf=1)
+pointwise("erf", "erfc", "erfinv", erf=1)
+function("special_erf", "special_erfc", "special_erfinv", erf=1)
 pointwise("sin", "cos", "tan", "asin", "acos", "atan", "arcsin", "arccos", "arctan", "atan2", "arctan2", trig=1)
 pointwise("sinh", "cosh", exp=2, add=1, mul=1)
 pointwise("asinh", "acosh", "arcsinh", "arccosh", log=1, sqrt=1, mul=1, add=2)
 pointwise("atanh", "arctanh", log=1, div=1, add=2, mul=1)
-pointwise("sinc", "special_sinc", trig=1, mul=1, div=1)
-pointwise("polar", trig=2, mul=2)
-pointwise("angle", trig=1)
+pointwise("sinc", trig=1, mul=1, div=1)
+function("special_sinc", trig=1, mul=1, div=1)
+function("polar", trig=2, mul=2)
+function("angle", trig=1)
 pointwise("sgn", cmp=1)
 pointwise("float_power", pow=1)
-pointwise("logaddexp", "logaddexp2", cmp=1, add=3, exp=1, log=1)
-pointwise("xlogy", "special_xlogy", "special_xlog1py", log=1, mul=1, cmp=1)
-pointwise("special_entr", log=1, mul=1, cmp=1)
-pointwise("sigmoid", "special_expit", **SIGMOID)
-pointwise("special_ndtr", erf=1, add=1, mul=2)
-pointwise("special_log_ndtr", erf=1, add=1, mul=2, log=1)
-pointwise("special_ndtri", erf=1, add=1, mul=2)
-pointwise("special_erfcx", erf=1, exp=1, mul=2)
+function("logaddexp", "logaddexp2", cmp=1, add=3, exp=1, log=1)
+pointwise("xlogy", log=1, mul=1, cmp=1)
+function("special_xlogy", "special_xlog1py", log=1, mul=1, cmp=1)
+function("special_entr", log=1, mul=1, cmp=1)
+pointwise("sigmoid", **SIGMOID)
+function("special_expit", **SIGMOID)
+function("special_ndtr", erf=1, add=1, mul=2)
+function("special_log_ndtr", erf=1, add=1, mul=2, log=1)
+function("special_ndtri", erf=1, add=1, mul=2)
+function("special_erfcx", erf=1, exp=1, mul=2)
 # Functions computed as polynomials or series of about ten terms behind one logarithm or exponential (Cephes).
-pointwise("lgamma", "digamma", "special_gammaln", "special_digamma", "special_psi", log=1, fma=8, div=1)
-pointwise("polygamma", "special_polygamma", "special_zeta", pow=2, fma=12, div=2)
-pointwise("mvlgamma", "special_multigammaln", log=1, fma=8, div=1, add=1)
-pointwise("igamma", "igammac", "special_gammainc", "special_gammaincc", log=1, exp=1, fma=20, div=10)
-pointwise("i0", "special_i0", "special_i0e", "special_i1", "special_i1e", exp=1, fma=25, div=1)
+pointwise("lgamma", "digamma", log=1, fma=8, div=1)
+function("special_gammaln", "special_digamma", "special_psi", log=1, fma=8, div=1)
+pointwise("polygamma", pow=2, fma=12, div=2)
+function("special_polygamma", "special_zeta", pow=2, fma=12, div=2)
+pointwise("mvlgamma", log=1, fma=8, div=1, add=1)
+function("special_multigammaln", log=1, fma=8, div=1, add=1)
+pointwise("igamma", "igammac", log=1, exp=1, fma=20, div=10)
+function("special_gammainc", "special_gammaincc", log=1, exp=1, fma=20, div=10)
+pointwise("i0", exp=1, fma=25, div=1)
+function("special_i0", "special_i0e", "special_i1", "special_i1e", exp=1, fma=25, div=1)
 _BESSEL = ("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "spherical_bessel_j0", "airy_ai")
-pointwise(*(f"special_{name}" for name in _BESSEL), trig=2, fma=16, div=2, sqrt=1)
+function(*(f"special_{name}" for name in _BESSEL), trig=2, fma=16, div=2, sqrt=1)
 _MODIFIED = ("modified_bessel_i0", "modified_bessel_i1", "modified_bessel_k0", "modified_bessel_k1")
-pointwise(
+function(
     *(f"special_{n}" for n in (*_MODIFIED, "scaled_modified_bessel_k0", "scaled_modified_bessel_k1")), exp=1, fma=25
 )
 
 
-@pointwise_rule("add", "sub", "subtract", "rsub")
+@rule(*with_inplace(("add", "sub", "subtract")), "aten::rsub")
 def add(call: OpSpec) -> Work:
     """x + alpha·y: one addition, and a multiplication where alpha is not 1."""
     alpha = call.kwargs.get("alpha", call.args[2] if len(call.args) > 2 else 1)

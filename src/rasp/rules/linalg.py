@@ -194,6 +194,14 @@ def by_eigenvectors(call: OpSpec) -> Work:
     return spread(30 * max(x.shape[-2:]) * min(x.shape[-2:]) ** 2, x)
 
 
+@rule("aten::linalg_pinv", "aten::pinverse")
+def pseudo_inverse(call: OpSpec) -> Work:
+    """A singular value decomposition and the product of its parts, 2·m·n·min(m, n)."""
+    x = call.args[0]
+    m, n = max(x.shape[-2:]), min(x.shape[-2:])
+    return spread(6 * m * n * n + 20 * n**3 + 2 * m * n * n, x)
+
+
 @rule("aten::lu_unpack")
 def lu_unpack(call: OpSpec) -> Work:
     return Work()

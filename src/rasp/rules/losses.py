@@ -6,6 +6,7 @@ from typing import Any
 
 from ..records import OpSpec
 from . import Work, rule
+from ._contractions import product
 from ._forms import Form, charge, form, size_of
 
 LOG_SIGMOID = form(cmp=1, exp=1, log=1, add=2)
@@ -76,6 +77,23 @@ def cross_entropy(call: OpSpec) -> Work:
     work = Work(cmp=n - rows, add=3 * n - rows, exp=n, log=rows)
     picked = n if target.shape == x.shape else rows
     return work + loss(call, reduction, picked, cmp=1, mul=1 if weight is not None or picked == n else 0)
+
+
+@rule(
+    "torch_nn::_linear_cross_entropy_batch_chunked",
+    "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction",
+)
+def linear_cross_entropy(call: OpSpec) -> Work:
+    """The product with the classes, their cross-entropy, and the gradients it computes on the way: two products."""
+    x, classes, _, bias, weight = call.args[:5]
+    n, rows = x.numel // max(x.shape[-1], 1) * classes.shape[0], x.numel // max(x.shape[-1], 1)
+    work = product(n * x.shape[-1], n) + Work(bias=n if bias is not None else 0)
+    work += Work(cmp=n - rows, add=3 * n - rows, exp=n, log=rows)
+    work += loss(call, 0 if call.name.endswith("no_reduction") else 1, rows, cmp=1, mul=1 if weight is not None else 0)
+    asked = [] if call.name.endswith("no_reduction") else [g for g, a in zip(call.out[1:3], call.args[12:14]) if a]
+    for grad in asked:
+        work += product(n * x.shape[-1], grad.numel)
+    return work + Work(exp=n if asked else 0, mul=n if asked else 0)
 
 
 @rule("aten::multi_margin_loss")

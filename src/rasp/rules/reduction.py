@@ -70,6 +70,11 @@ def count_nonzero(call: OpSpec) -> Work:
     return charge(form(cmp=1), n, kind(call.tensors[:1])) + Work(int=n)
 
 
+@rule("aten::hash_tensor")
+def hash_tensor(call: OpSpec) -> Work:
+    return Work(int=size_of(call.args))
+
+
 @rule("aten::equal", "aten::allclose")
 def equal(call: OpSpec) -> Work:
     each = form(cmp=1) if call.name == "aten::equal" else form(add=2, mul=1, cmp=3)

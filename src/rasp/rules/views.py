@@ -83,3 +83,8 @@ free(
     "cuda::set_stream", "cuda::_current_device", "cuda::_exchange_device", "cuda::_maybe_exchange_device",
     "cuda::_set_device", "cuda::device_count", "cuda::device_index", "torchvision::_cuda_version", "_test::get_first",
 )  # fmt: skip
+free(*(
+    f"quantized::conv{kind}_{question}"
+    for kind in ("2d", "3d", "_transpose2d", "_transpose3d")
+    for question in ("stride", "padding", "output_padding", "dilation", "groups", "transpose")
+))  # fmt: skip

@@ -1,0 +1,1 @@
+"""The rules against torch's own counter, closed forms, and one another."""
