@@ -120,11 +120,12 @@ class OpCall(NamedTuple):
     writes: tuple[int, ...]
 
 
-StorageKind = Literal["parameter", "buffer", "input", "constant", "activation", "gradient", "optimiser state", "temporary"]
+StorageKind = Literal[
+    "parameter", "buffer", "input", "constant", "activation", "gradient", "optimiser state", "temporary"
+]
 
 
-@dataclass(slots=True)
-class Storage:
+class Storage(NamedTuple):
     """A block of memory: alive from operator `born` (-1: before the run) until just before operator `died` (None: to the end)."""
 
     nbytes: int
@@ -189,7 +190,9 @@ class Trace:
     inputs: list[tuple[str, TensorSpec]] = field(default_factory=list)
     outputs: list[TensorSpec] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    untraced: list[dict[str, Any]] = field(default_factory=list)  # work that no operator shows: {op, module, call, bytes}
+    untraced: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # work that no operator shows: {op, module, call, bytes}
 
     @cached_property
     def spec_counts(self) -> dict[int, int]:

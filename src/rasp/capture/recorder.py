@@ -32,8 +32,7 @@ class Recorder:
         self.ops: list[tuple[int, int, int, tuple[int, ...], tuple[int, ...]]] = []
         self.calls: list[ModuleCall] = []
         self.stack: list[int] = []
-        self.call_counts: dict[int, int] = {}
-        self.last_call: dict[int, int] = {}
+        self.calls_of: dict[int, list[int]] = {}
         self.sequence: list[int] = []
         self.sequence_owner: list[int] = []
         self.sizes: list[int] = []
@@ -141,15 +140,16 @@ class Recorder:
 
     def enter(self, module: int, inputs: tuple[TensorSpec, ...]) -> int:
         """Open a call of a module; during backward (checkpointing) the forward's call is entered again."""
-        if self.phase != FORWARD and module in self.last_call:
-            index = self.last_call[module]
+        earlier = self.calls_of.get(module)
+        if earlier is not None and self.phase:
+            index = earlier[-1]
         else:
-            number = self.call_counts.get(module, 0)
-            self.call_counts[module] = number + 1
             index = len(self.calls)
-            parent = self.stack[-1] if self.stack else -1
-            self.calls.append(ModuleCall(module, parent, number, inputs, (), len(self.ops), len(self.ops)))
-            self.last_call[module] = index
+            if earlier is None:
+                earlier = self.calls_of[module] = []
+            stack, start = self.stack, len(self.ops)
+            self.calls.append(ModuleCall(module, stack[-1] if stack else -1, len(earlier), inputs, (), start, start))
+            earlier.append(index)
         self.stack.append(index)
         if self.grad:
             self._mark(index)
@@ -159,7 +159,7 @@ class Recorder:
         self.stack.pop()
         if self.grad:
             self._mark(self.stack[-1] if self.stack else 0)
-        if self.phase == FORWARD:
+        if not self.phase:
             call = self.calls[index]
             call.outputs = outputs
             call.end = len(self.ops)
@@ -174,9 +174,5 @@ class Recorder:
         """Stop watching and hand over plain records."""
         self.closed = True
         self.watches.clear()
-        make = OpCall._make
-        storages = [
-            Storage(n, k, b, d)  # type: ignore[arg-type]
-            for n, k, b, d in zip(self.sizes, self.kinds, self.born, self.died, strict=True)
-        ]
-        return list(self.spec_index), [make(op) for op in self.ops], storages
+        storages = list(map(Storage._make, zip(self.sizes, self.kinds, self.born, self.died, strict=True)))
+        return list(self.spec_index), list(map(OpCall._make, self.ops)), storages

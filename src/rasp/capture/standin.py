@@ -27,7 +27,20 @@ Tensor = torch.Tensor
 Parameter = nn.Parameter
 OWN = frozenset(nn.Module().__dict__) | {"_is_hf_initialized", "_forward_module", "_is_fsdp_managed_module"}
 HOOKS = tuple(name for name in nn.Module().__dict__ if name.endswith("_hooks") or "hooks_" in name)
-ATOMS = (int, float, bool, str, bytes, complex, type(None), type, torch.dtype, torch.device, torch.Size, types.FunctionType)
+ATOMS = (
+    int,
+    float,
+    bool,
+    str,
+    bytes,
+    complex,
+    type(None),
+    type,
+    torch.dtype,
+    torch.device,
+    torch.Size,
+    types.FunctionType,
+)
 PLAIN = (int, float, bool, str)
 SMALL_BUFFER = 4096
 STRIDED = torch.strided
@@ -54,7 +67,9 @@ def is_scripted(module: nn.Module) -> bool:
 class StandIns:
     """Builds the shadow tree and keeps what is known of it: modules, tensors, and who stands for whom."""
 
-    def __init__(self, recorder: Recorder, values: Values, *, device: torch.device | None, dtype: torch.dtype | None) -> None:
+    def __init__(
+        self, recorder: Recorder, values: Values, *, device: torch.device | None, dtype: torch.dtype | None
+    ) -> None:
         self.rec = recorder
         self.values = values
         self.device = device  # META for shapes alone; a real device for a real run; None = where each tensor lives
@@ -125,7 +140,9 @@ class StandIns:
             )
         children = state["_modules"]
         state["_modules"] = (
-            {k: None if m is None else self._module(m, prefix + k, index) for k, m in children.items()} if children else {}
+            {k: None if m is None else self._module(m, prefix + k, index) for k, m in children.items()}
+            if children
+            else {}
         )
         state["_compiled_call_impl"] = self.boundary(shadow, index)
         self.pending.append((shadow, state, info))
@@ -245,7 +262,7 @@ class StandIns:
     def _attributes(self, shadow: Any, state: dict[str, Any], info: ModuleInfo) -> None:
         """Map the plain attributes of a shadow; note those that are plain values."""
         hyper = info.hyper
-        for name in [n for n in state if n not in OWN]:
+        for name in _names_to_read(tuple(state)):
             value = state[name]
             if value.__class__ in PLAIN:
                 if name[0] != "_":
@@ -253,7 +270,7 @@ class StandIns:
                 continue
             if value is None or isinstance(value, ATOMS):
                 continue
-            if value.__class__ is tuple and all(isinstance(v, PLAIN) for v in value):
+            if value.__class__ is tuple and all(v.__class__ in PLAIN for v in value):
                 hyper[name] = value
                 continue
             state[name] = self.map(value, f"{info.path}.{name}" if info.path else name)
@@ -289,6 +306,8 @@ class StandIns:
     def _container(self, value: Any, name: str, depth: int) -> Any:
         kind = type(value)
         if kind is list:
+            if all(v.__class__ in PLAIN for v in value):
+                return value.copy()
             return [self.map(v, f"{name}.{i}", depth) for i, v in enumerate(value)]
         if kind is tuple:
             return tuple(self.map(v, f"{name}.{i}", depth) for i, v in enumerate(value))
@@ -306,6 +325,12 @@ class StandIns:
         """A module held by a plain attribute or list: one of the tree, or one that was never registered."""
         shadow = self.shadows.get(id(unwrapped(module)))
         return self._module(module, name, -2) if shadow is None else shadow
+
+
+@functools.lru_cache(maxsize=4096)
+def _names_to_read(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The attributes of a module that are its own, not nn.Module's."""
+    return tuple(n for n in names if n not in OWN)
 
 
 class _Door:
