@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from .ledger import Entry, Ledger
+from .entries import Entry
+from .ledger import Ledger
 from .records import PHASES
 
 OWN_NAMES_SHOWN = 4

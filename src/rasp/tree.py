@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from .ledger import Entry, Ledger
+from .entries import Entry
+from .ledger import Ledger
 from .parts import Part, entry_part, own_type
 
 Signature = Callable[[Part], Hashable]

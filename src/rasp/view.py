@@ -10,7 +10,8 @@ from . import parts
 from .columns import Asked, Column, find
 from .conventions import Convention
 from .conventions import get as get_convention
-from .ledger import FORWARD, Entry, Ledger
+from .entries import FORWARD, Entry
+from .ledger import Ledger
 from .parts import Part
 from .records import OpSpec, TensorInfo, Trace
 from .rules import Work

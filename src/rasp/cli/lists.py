@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 
 from rich.console import Console
@@ -67,7 +68,7 @@ def _devices() -> list[tuple[str, str]]:
     return found
 
 
-def _show(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _show(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """A list on the screen; one line for each, with tabs between, where it is read by something else."""
     console = Console()
     if not console.is_terminal:

@@ -31,7 +31,7 @@ from ..registry import Registry
 from ..rules import Work
 
 if TYPE_CHECKING:
-    from ..ledger import Entry
+    from ..entries import Entry
     from ..parts import Part
     from ..view import View
 

@@ -8,7 +8,7 @@ from ..rules import Work, bytes_read, bytes_written
 from . import column, per_entry, per_op
 
 if TYPE_CHECKING:
-    from ..ledger import Entry
+    from ..entries import Entry
     from ..parts import Part
     from ..view import View
 

@@ -39,7 +39,15 @@ class Source:
     virtual: bool = False  # may be built on the meta device
     as_list: bool = False  # takes a list of images, as detectors do
 
-    def model(self, virtual: bool, **kwargs: Any) -> nn.Module:
+    def taking(self, shapes: dict[str, Any]) -> dict[str, Any]:
+        """Inputs of these shapes, as keywords of rasp.profile: for a detector a list of images."""
+        if not self.as_list:
+            return shapes
+        given = shapes["input_shape"]
+        images = [given] if isinstance(given, tuple) else [*given]
+        return {"inputs": [torch.rand(shape[-3:]) for shape in images]}
+
+    def model(self, *, virtual: bool, **kwargs: Any) -> nn.Module:
         """Build the model; whatever it raises becomes a ModelError."""
         try:
             with torch.device("meta") if virtual and self.virtual else _nothing():
@@ -72,13 +80,20 @@ def source(name: str) -> Source:
 # -- torchvision -------------------------------------------------------------------------------------------------------
 
 
+SIZES: dict[str, tuple[int, ...]] = {
+    "inception_v3": (3, 299, 299),
+    "segmentation": (3, 520, 520),
+    "detection": (3, 480, 640),
+    "optical_flow": (3, 520, 960),
+}
+
+
 def _torchvision(name: str) -> Source:
     models = _library("torchvision.models", "torchvision")
     if name not in models.list_models():
         raise UnknownName("torchvision model", name, models.list_models())
     family = models.get_model_builder(name).__module__.removeprefix("torchvision.models.").partition(".")[0]
-    shape = {"segmentation": (3, 520, 520), "detection": (3, 480, 640), "optical_flow": (3, 520, 960)}.get(family)
-    shape = shape or (_clip(name) if family == "video" else (3, 299, 299) if name == "inception_v3" else (3, 224, 224))
+    shape = _clip(name) if family == "video" else SIZES.get(name) or SIZES.get(family) or (3, 224, 224)
     extra: dict[str, Any] = {"weights_backbone": None} if family in ("segmentation", "detection") else {}
     if name in ("googlenet", "inception_v3"):
         extra["init_weights"] = False
