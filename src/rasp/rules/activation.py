@@ -26,7 +26,6 @@ from ._forms import (
 
 pointwise("relu", "relu6", "hardtanh", "leaky_relu", "threshold", "rrelu", cmp=1)
 function("prelu", "_prelu_kernel", "hardshrink", "softshrink", cmp=1)
-pointwise("elu", "celu", cmp=1, exp=1, add=1, mul=1)
 pointwise("selu", cmp=1, exp=1, add=1, mul=2)
 pointwise("silu", **SILU)
 pointwise("mish", **(SOFTPLUS + form(tanh=1, mul=1)))
@@ -55,6 +54,13 @@ function("mish_backward", **(SOFTPLUS + SIGMOID + form(tanh=1, mul=4, add=2)))
 function("softplus_backward", exp=1, add=1, div=1, mul=1, cmp=1)
 function("logit_backward", add=1, mul=1, div=1)
 function("log_sigmoid_backward", exp=1, add=1, div=1, mul=1, cmp=1)
+
+
+@pointwise_rule("elu", "celu")
+def elu(call: OpSpec) -> Work:
+    """x, or alpha·(e^x - 1) below zero; scales of the result (SELU) and of the input multiply once more each."""
+    scales = call.args[2:4] if call.name.startswith("aten::elu") else ()
+    return per_output(call, form(cmp=1, exp=1, add=1, mul=1 + sum(scale != 1 for scale in scales)))
 
 
 @pointwise_rule("gelu")
