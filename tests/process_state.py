@@ -19,9 +19,13 @@ PATCHABLE = {"torch.nn.functional": F, "torch": torch, "torch.Tensor": torch.Ten
 
 
 def functions() -> dict[str, int]:
-    """Identity of every function that tools are known to replace."""
-    found = {f"{where}.{name}": id(value) for where, holder in PATCHABLE.items()
-             for name, value in vars(holder).items() if callable(value) and not inspect.ismodule(value)}  # fmt: skip
+    """Identity of every function that tools are known to replace (transformers adds a method of its own when imported)."""
+    found = {
+        f"{where}.{name}": id(value)
+        for where, holder in PATCHABLE.items()
+        for name, value in vars(holder).items()
+        if callable(value) and not str(getattr(value, "__module__", "")).startswith("transformers")
+    }
     found |= {f"nn.{name}.forward": id(cls.__dict__.get("forward")) for name, cls in vars(nn).items() if inspect.isclass(cls)}
     return found
 

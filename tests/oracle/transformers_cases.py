@@ -33,15 +33,25 @@ TINY: dict[str, Any] = {
     **dict.fromkeys(["embedding_size", "kv_lora_rank", "q_lora_rank", "projection_dim"], 16),
     **dict.fromkeys(["moe_intermediate_size", "image_size"], 32),
     **dict.fromkeys(["n_group", "topk_group", "first_k_dense_replace"], 1),
-    **dict.fromkeys(["layerdrop", "encoder_layerdrop", "decoder_layerdrop"], 0.0),  # layers skipped at random: no one count
+    **dict.fromkeys(
+        ["layerdrop", "encoder_layerdrop", "decoder_layerdrop"], 0.0
+    ),  # layers skipped at random: no one count
     **dict.fromkeys(["mask_time_prob", "mask_feature_prob"], 0.0),
-    **{"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1, "apply_spec_augment": False},
+    **{
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "decoder_start_token_id": 1,
+        "apply_spec_augment": False,
+    },
 }
 
 
 def shrink(config: PreTrainedConfig, sizes: dict[str, Any]) -> None:
     for name, value in sizes.items():
-        if not isinstance(getattr(type(config), name, None), property) and isinstance(getattr(config, name, None), (int, float)):
+        if not isinstance(getattr(type(config), name, None), property) and isinstance(
+            getattr(config, name, None), (int, float)
+        ):
             setattr(config, name, value)
     for nested in vars(config).values():
         if isinstance(nested, PreTrainedConfig):
@@ -53,7 +63,9 @@ def configure(kind: str, own: dict[str, Any]) -> PreTrainedConfig:
     cls = CONFIG_MAPPING[kind]
     flat = {k: v for k, v in own.items() if "." not in k}
     fits = {
-        k: v for k, v in TINY.items() if hasattr(cls, k) and not isinstance(getattr(cls, k), (list, tuple, property)) and k not in flat
+        k: v
+        for k, v in TINY.items()
+        if hasattr(cls, k) and not isinstance(getattr(cls, k), (list, tuple, property)) and k not in flat
     }
     try:
         config = cls(**fits, **flat)
@@ -179,7 +191,9 @@ NO_TRAINING = {"vit_mae", "switch_transformers", "nllb-moe"}
 NO_BACKWARD: set[str] = set()
 
 
-def case(kind: str, family: str, example: Callable[[int], Inputs], label: str = "", backward: bool = True, **own: Any) -> Case:
+def case(
+    kind: str, family: str, example: Callable[[int], Inputs], label: str = "", backward: bool = True, **own: Any
+) -> Case:
     return Case(
         f"transformers:{kind}{label}", f"transformers {family}", partial(make, kind, **own), example, meta=False, small=True,
         training=kind not in NO_TRAINING, backward=backward and kind not in NO_BACKWARD,
@@ -222,7 +236,6 @@ def special() -> list[Case]:
         case("mistral", "decoder", cached, label=" with a cache of 11 tokens", backward=False),
         case("deepseek_v2", "mixture of experts", text, **mla),
         case("deepseek_v3", "mixture of experts", text, **mla),
-        case("longcat_flash", "mixture of experts", text, **mla),
         case("dots1", "mixture of experts", text, n_shared_experts=1),
         case("youtu", "decoder", text, **mla),
         case("minicpm3", "decoder", text, **mla),
