@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from rasp.capture.specs import op_spec
 from rasp.records import OpSpec, TensorSpec
+from rasp.rules import work_of
 
 from .recording import flops, known, meta, primitives, spec_of, specs_of, total
 
@@ -83,8 +84,6 @@ def test_dynamic_quantisation_is_the_product_of_the_float_layer():
 
 
 def test_a_hidden_convolution_weight_is_unknown_and_a_visible_one_counts():
-    from rasp.rules import work_of
-
     x, out = TensorSpec((1, 4, 8, 8), (256, 64, 8, 1), "quint8"), TensorSpec((1, 6, 6, 6), (216, 36, 6, 1), "quint8")
     weight = TensorSpec((6, 4, 3, 3), (36, 9, 3, 1), "qint8")
     hidden = OpSpec("quantized::conv2d_relu", "new", (x, "'ScriptObject'", 1.0, 0), {}, out)
@@ -145,8 +144,8 @@ def test_torchvision_operators_need_no_torchvision():
     assert primitives(guessed) == primitives(coarse)
     weight, out = tensor(6, 8, 3, 3), tensor(2, 6, 18, 18)
     deformed = spec(
-        "torchvision::deform_conv2d", x, weight, tensor(2, 18, 18, 18), tensor(2, 9, 18, 18), tensor(6), 1, 1, 0, 0, 1, 1,
-        1, 1, True, out=out,
+        "torchvision::deform_conv2d", x, weight, tensor(2, 18, 18, 18), tensor(2, 9, 18, 18), tensor(6), 1, 1, 0, 0, 1,
+        1, 1, 1, True, out=out,
     )  # fmt: skip
     assert known(deformed).mac == 2 * 6 * 18 * 18 * 8 * 9
     boxes = known(spec("torchvision::nms", tensor(10, 4), tensor(10), 0.5, out=tensor(3)))

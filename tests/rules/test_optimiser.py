@@ -43,7 +43,7 @@ def test_loop_lists_and_fused_count_the_same(kind, options):
     assert counts[0] == counts[1] == counts[2] > 0, counts
 
 
-OTHERS = [torch.optim.RMSprop, torch.optim.Adadelta, torch.optim.Adamax, torch.optim.NAdam, torch.optim.RAdam, torch.optim.ASGD, torch.optim.Rprop]  # fmt: skip
+OTHERS = [getattr(torch.optim, n) for n in ("RMSprop", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop")]
 
 
 @pytest.mark.parametrize("kind", OTHERS, ids=lambda k: k.__name__)
