@@ -10,6 +10,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest
 import torch
+import torch._dynamo  # replaces torch.manual_seed when it is imported: let that be before any test
 
 from process_state import process_state
 

@@ -120,7 +120,9 @@ def test_strict_refuses_what_no_rule_counts() -> None:
             return torch.ops.rasp_api_test.warp(x)
 
     found = rasp.profile(nn.Sequential(Warp()), input_shape=(2, 8))
-    assert [(gap["op"], gap["calls"], gap["modules"]) for gap in found.uncounted] == [("rasp_api_test::warp", 1, [".0"])]
+    assert [(gap["op"], gap["calls"], gap["modules"]) for gap in found.uncounted] == [
+        ("rasp_api_test::warp", 1, [".0"])
+    ]
     assert found.uncounted[0]["bound"] == 16 * 16
     with pytest.raises(rasp.UncountedError, match=r"rasp_api_test::warp ×1 in \.0"):
         rasp.profile(nn.Sequential(Warp()), input_shape=(2, 8), strict=True)

@@ -59,7 +59,9 @@ def test_every_published_row_is_exact(mobilenet: nn.Module) -> None:
 def test_every_published_row_is_exact_with_torchvision() -> None:
     models = pytest.importorskip("torchvision.models")
     found = rasp.profile(models.mobilenet_v2(weights=None), input_shape=IMAGE)
-    rows = found.rows(columns=["name", "type", "in_shape", "out_shape", "params", "flops", "mem_r", "mem_w", "mem_rw", "macc"])
+    rows = found.rows(
+        columns=["name", "type", "in_shape", "out_shape", "params", "flops", "mem_r", "mem_w", "mem_rw", "macc"]
+    )
     assert_published([row for row in rows if row["kind"] == "call"])
 
 

@@ -26,7 +26,7 @@ not be loaded or run, 130 interrupted. With --traceback an error shows where it 
 
 def app() -> App:
     """The commands, each imported when it is needed."""
-    root = App(name="rasp", help=HELP, version=__version__, help_format="plaintext")
+    root = App(name="rasp", help=HELP, version=__version__, help_format="plaintext", suppress_keyboard_interrupt=False)
     root.command("rasp.cli.stat:stat", name="stat", help="Count a model, layer by layer.")
     for name, words in (
         ("columns", "What can be asked about a model."),
