@@ -49,7 +49,11 @@ format: $(READY)  ## put the code in its form
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format src tests benchmarks
 
-bench: $(READY)  ## speed against a bare forward and against other profilers; writes docs/speed.md
+$(VENV)/.bench-ready: $(READY) requirements/bench.lock
+	DS_BUILD_OPS=0 $(VENV)/bin/pip install $(PIP_FLAGS) --no-build-isolation --no-deps -r requirements/bench.lock
+	touch $@
+
+bench: $(VENV)/.bench-ready  ## speed against a bare forward and against other profilers; writes docs/speed.md
 	$(VENV)/bin/python benchmarks/speed.py --write docs/speed.md
 
 docs-tables: $(READY)  ## counts against an independent oracle; writes docs/verified-models.md
