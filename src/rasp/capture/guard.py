@@ -7,16 +7,29 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
 
+FLEX, FLEX_DEVICE = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", "_validate_device"
+
+
+def _any_device(*_: Any) -> None:
+    """flex_attention refuses meta tensors before its operator is reached; while a capture runs it need not."""
+
+
 @contextmanager
 def untouched() -> Iterator[None]:
     """Save the state a forward may change outside of the model, and put it back."""
     restore = [*_random_states(), *_defaults()]
+    flex = sys.modules.get("torch.nn.attention.flex_attention")
+    if flex is not None and hasattr(flex, FLEX) and hasattr(flex, FLEX_DEVICE):  # it compiles itself when called eagerly, which hides its operator
+        restore += [(partial(setattr, flex, name), getattr(flex, name)) for name in (FLEX, FLEX_DEVICE)]
+        setattr(flex, FLEX, True)
+        setattr(flex, FLEX_DEVICE, _any_device)
     collecting = gc.isenabled()
     gc.disable()  # a collection in the middle of a capture costs up to hundreds of milliseconds
     torch.backends.mha.set_fastpath_enabled(False)  # fused encoder kernels exist on some devices only: count the same on all

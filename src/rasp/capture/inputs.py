@@ -148,6 +148,8 @@ def _default_dtype(model: nn.Module, name: str | None) -> torch.dtype:
     if name is not None and (name.endswith(("ids", "_mask", "labels", "tokens", "idx")) or name in ("mask", "ids", "input_ids")):
         return torch.int64
     for parameter in model.parameters():
+        if nn.parameter.is_lazy(parameter):
+            continue
         if parameter.is_floating_point() and parameter.element_size() > 1:
             return parameter.dtype
     return torch.get_default_dtype()
@@ -221,8 +223,8 @@ def _map_object(value: Any, change: Callable[[Tensor, str], Any], name: str, see
     return twin
 
 
-def tensors_in(value: Any, limit: int = 256) -> list[tuple[str, Tensor]]:
-    """Every tensor of a nest with its path."""
+def tensors_in(value: Any, limit: int = 256, *, objects: bool = True) -> list[tuple[str, Tensor]]:
+    """Every tensor of a nest with its path; `objects` looks inside caches and the like as well."""
     found: list[tuple[str, Tensor]] = []
 
     def walk(item: Any, name: str, depth: int) -> None:
@@ -237,7 +239,7 @@ def tensors_in(value: Any, limit: int = 256) -> list[tuple[str, Tensor]]:
         elif isinstance(item, (list, tuple)):
             for i, inner in enumerate(item):
                 walk(inner, f"{name}.{i}" if name else str(i), depth + 1)
-        elif dataclasses.is_dataclass(item) or (hasattr(item, "__dict__") and not callable(item)):
+        elif dataclasses.is_dataclass(item) or (objects and hasattr(item, "__dict__") and not callable(item)):
             for key, inner in vars(item).items():
                 walk(inner, f"{name}.{key}" if name else key, depth + 1)
 

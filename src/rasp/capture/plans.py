@@ -113,6 +113,18 @@ def scan(args: Any, tensors: list[Tensor], parts: list[Any]) -> None:
             parts += (c, a)
 
 
+def collect(value: Any, tensors: list[Tensor]) -> None:
+    """The tensors of a nest of arguments, in order."""
+    if isinstance(value, Tensor):
+        tensors.append(value)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            collect(item, tensors)
+    elif isinstance(value, dict):
+        for item in value.values():
+            collect(item, tensors)
+
+
 def duplicates(tensors: list[Tensor], reads: tuple[int, ...]) -> tuple[int, ...]:
     """Positions of tensors that are the very same view as an earlier one."""
     seen: set[tuple[Any, ...]] = set()

@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..records import OpSpec
-from .plans import Plan, duplicates, plan_of, scan
+from .plans import Plan, collect, duplicates, plan_of
 from .recorder import Recorder
 from .specs import op_spec, tensor_spec
 
@@ -43,7 +43,7 @@ class RealRun(TorchDispatchMode):
         if self.inside:
             return func(*args, **kwargs)
         tensors: list[Tensor] = []
-        scan((args, tuple(kwargs.values())), tensors, [])
+        collect((args, kwargs), tensors)
         reads = tuple(self.at(t) for t in tensors)
         out = func(*args, **kwargs)
         self.note(plan, func, args, kwargs, out, tensors, reads)
@@ -52,11 +52,11 @@ class RealRun(TorchDispatchMode):
     def note(self, plan: Plan, func: Any, args: Any, kwargs: Any, out: Any, tensors: list[Tensor], reads: tuple[int, ...]) -> None:
         """Record one executed operator and the storages it made or wrote."""
         outs: list[Tensor] = []
-        scan((out,), outs, [])
+        collect(out, outs)
         for position, name in plan.written:
             value = args[position] if position < len(args) else kwargs.get(name)
             if value is not None:
-                scan((value,), outs, [])
+                collect(value, outs)
         writes = tuple(dict.fromkeys(self.at(t, fresh=True) for t in outs))
         if plan.hollow:
             self.rec.hollow.update(w for w in writes if self.rec.kinds[w] == "activation")
@@ -66,7 +66,7 @@ class RealRun(TorchDispatchMode):
             return
         if plan.kind == "item":
             return
-        same = duplicates(tensors, reads) if len(set(reads)) < len(reads) else ()
+        same = _same(tensors, reads)
         result = out if out is not None or not plan.written else tuple(outs)
         if plan.kind == "higher_order":
             specs = tuple(tensor_spec(t) for t in tensors[:3])
@@ -99,7 +99,7 @@ class RealRun(TorchDispatchMode):
         for position, name in plan.written:
             value = args[position] if position < len(args) else kwargs.get(name)
             if value is not None:
-                scan((value,), targets, [])
+                collect(value, targets)
         for tensor in targets:
             index = self.at(tensor)
             if self.rec.kinds[index] in USERS and index not in self.backups and tensor.layout is torch.strided:
@@ -116,7 +116,7 @@ class RealRun(TorchDispatchMode):
     def whole(self, op: Any, args: Any, kwargs: Any) -> Any:
         """A composite operator as one: its parts run unrecorded."""
         tensors: list[Tensor] = []
-        scan((args, tuple(kwargs.values())), tensors, [])
+        collect((args, kwargs), tensors)
         reads = tuple(self.at(t) for t in tensors)
         self.inside += 1
         try:
@@ -124,11 +124,16 @@ class RealRun(TorchDispatchMode):
         finally:
             self.inside -= 1
         outs: list[Tensor] = []
-        scan((out,), outs, [])
+        collect(out, outs)
         writes = tuple(self.at(t, fresh=True) for t in outs)
-        same = duplicates(tensors, reads) if len(set(reads)) < len(reads) else ()
+        same = _same(tensors, reads)
         self.rec.op(self.intern(op_spec(op, args, kwargs, out, same)), reads, writes)
         return out
+
+
+def _same(tensors: list[Tensor], reads: tuple[int, ...]) -> tuple[int, ...]:
+    strided = all(t.layout is torch.strided and not t.is_nested for t in tensors)
+    return duplicates(tensors, reads) if strided and len(set(reads)) < len(reads) else ()
 
 
 def _only_moves(source: Tensor, out: Tensor) -> bool:

@@ -25,11 +25,12 @@ _lock = threading.RLock()
 _depth = 0
 _libraries: dict[tuple[str, str], Any] = {}
 
-RNN = ("lstm.input", "lstm.data", "gru.input", "gru.data", "rnn_tanh.input", "rnn_tanh.data", "rnn_relu.input", "rnn_relu.data")
+PADDED = "_pad_packed_sequence"
+RNN = (PADDED, "lstm.input", "lstm.data", "gru.input", "gru.data", "rnn_tanh.input", "rnn_tanh.data", "rnn_relu.input", "rnn_relu.data")
 
 
 def _overload(name: str) -> Any:
-    packet, overload = name.split(".")
+    packet, _, overload = name.partition(".")
     return getattr(getattr(aten, packet), overload)
 
 
@@ -106,7 +107,8 @@ def _register(key: str, names: tuple[str, ...]) -> None:
     for name in names:
         if (key, name) not in _libraries:
             library = _libraries[key, name] = torch.library.Library("aten", "IMPL")
-            library.impl(name, _attention if name not in RNN else _recurrent(_overload(name)), key)
+            kernel = _KERNELS.get(name) or _recurrent(_overload(name))
+            library.impl(name, kernel, key)
 
 
 def _attention(
@@ -175,6 +177,24 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causa
         raise RuntimeError("attention: the number of query heads must be a multiple of the number of key and value heads")
 
 
+def _pad_packed(data: Tensor, sizes: Tensor, batch_first: bool, padding: float, total: int) -> tuple[Tensor, Tensor]:
+    """Steps of equal batch size are copied together into a padded tensor; lengths and batch sizes stay real."""
+    mode = getattr(_current, "mode", None)
+    if mode is None or data.device != META:
+        return aten._pad_packed_sequence.default.decompose(data, sizes, batch_first, padding, total)  # type: ignore[no-any-return]
+    with _disable_current_modes():
+        counts: list[int] = [int(n) for n in mode.real(sizes, PADDED)]
+        lengths = torch.tensor([sum(n > i for n in counts) for i in range(counts[0] if counts else 0)])
+    out = data.new_full((max(total, len(counts)), counts[0], *data.shape[1:]), padding)
+    start = row = 0
+    while start < len(counts):
+        end = next((i for i in range(start, len(counts)) if counts[i] != counts[start]), len(counts))
+        rows = counts[start] * (end - start)
+        out[start:end, : counts[start]].copy_(data[row : row + rows].view(end - start, counts[start], *data.shape[1:]))
+        start, row = end, row + rows
+    return (out.transpose(0, 1) if batch_first else out), lengths
+
+
 def _recurrent(op: Any) -> Any:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         mode = getattr(_current, "mode", None)
@@ -199,3 +219,6 @@ def recurrent_outputs(op: Any, args: Any) -> tuple[Tensor, ...]:
     width = states[0].shape[-1] * (2 if bidirectional else 1)
     out = torch.empty((*data.shape[:-1], width), dtype=data.dtype, device=META)
     return (out, *(torch.empty(tuple(s.shape), dtype=s.dtype, device=META) for s in states))
+
+
+_KERNELS: dict[str, Any] = {"scaled_dot_product_attention": _attention, PADDED: _pad_packed}

@@ -26,6 +26,7 @@ from .standin import StandIns, unwrapped
 from .values import DependsOnData, Values
 
 Tensor = torch.Tensor
+LIBRARY = ("/torch/", "/rasp/capture/")
 MODES = ("eval", "train", "as-is")
 
 
@@ -294,7 +295,7 @@ def _on_meta(request: Request) -> Trace:
                 if given.is_made(tensor):
                     if not tensor.is_floating_point():
                         run.values.note(_filled, (tuple(tensor.shape), tensor.dtype, tensor._rasp_fill), {}, (), made, (index,), ())  # type: ignore[attr-defined]
-                elif tensor.device.type != "meta" and (not tensor.is_floating_point() or tensor.numel() <= 16):
+                elif tensor.device.type != "meta" and (not tensor.is_floating_point() or tensor.dim() == 0):
                     run.values.know(index, tensor.detach())
             noted.append((name, tensor_spec(made)))
             return made
@@ -311,13 +312,18 @@ def _on_meta(request: Request) -> Trace:
     if mode.adopted:
         places = sorted({run.stand.modules[int(i)].path or "the model itself" for i in mode.adopted if i})
         request.notes.append(f"Tensors from outside the model were met in {', '.join(places[:5])}: taken as constants.")
-    if run.values.assumptions:
-        places = sorted({run.stand.modules[int(i)].path for i in run.values.assumptions if i})
-        request.notes.append(
-            f"Expert routing depends on data: a balanced load was assumed in {', '.join(places[:3])}"
-            + (f" and {len(places) - 3} more." if len(places) > 3 else ".")
-        )
+    request.notes.extend(_assumptions(run))
     return run.trace(noted, out, request.notes)
+
+
+def _assumptions(run: _Run) -> list[str]:
+    """One sentence for each thing that was assumed and that a branch of the model rested on."""
+    places: dict[str, list[str]] = {}
+    for what, where in sorted(run.values.assumptions):
+        places.setdefault(what, []).append(run.stand.modules[int(where)].path or "the model itself" if where else "the model itself")
+    return [
+        f"{what} (in {', '.join(found[:3])}{f' and {len(found) - 3} more' if len(found) > 3 else ''})." for what, found in places.items()
+    ]
 
 
 def _filled(shape: tuple[int, ...], dtype: torch.dtype, value: int) -> Tensor:
@@ -396,8 +402,8 @@ def _factory_like(optimizer: torch.optim.Optimizer, stand_ins: dict[int, Tensor]
 
 
 def _default_loss(out: Any) -> Any:
-    """The mean of every floating output, in float32, added up."""
-    parts = [t.float().mean() for _, t in given.tensors_in(out) if t.requires_grad and (t.is_floating_point() or t.is_complex())]
+    """The mean of every floating output, in float32, added up; the state a model keeps for later (a cache) is no output."""
+    parts = [t.float().mean() for _, t in given.tensors_in(out, objects=False) if t.requires_grad and (t.is_floating_point() or t.is_complex())]
     if not parts:
         return None
     total = parts[0]
@@ -424,9 +430,17 @@ def _path(run: _Run) -> str | None:
 
 def _line(error: BaseException) -> str | None:
     """The user's own line nearest to where an error came from."""
-    skip = ("/torch/", "/rasp/capture/")
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not any(s in f.filename.replace("\\", "/") for s in skip)]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not any(s in f.filename.replace("\\", "/") for s in LIBRARY)]
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
+
+
+def _raised_by_model(error: BaseException) -> bool:
+    """Whether the model itself raised (a `raise` or `assert` in its own code): a run with data would raise again."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or isinstance(error, (DependsOnData, NotImplementedError)) or "meta" in str(error).lower():
+        return False
+    last = frames[-1]
+    return not any(s in last.filename for s in LIBRARY) and (last.line or "").lstrip().startswith(("raise", "assert"))
 
 
 def _fall_back(stopped: _Stopped, request: Request, where: torch.device | None) -> dict[str, Any]:
@@ -434,6 +448,8 @@ def _fall_back(stopped: _Stopped, request: Request, where: torch.device | None) 
     error, path = stopped.error, stopped.path
     if isinstance(error, RaspError):
         raise error
+    if _raised_by_model(error):
+        raise _model_error(stopped, request) from error
     needs_data = isinstance(error, DependsOnData)
     why = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
     reason = {

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
+BALANCED = "Expert routing depends on data: a balanced load was assumed"
+FINITE = "Activations were assumed to be finite, which the model checks"
 FILLED = {"aten::zeros_like": 0, "aten::ones_like": 1, "aten::new_zeros": 0, "aten::new_ones": 1}
 FILLED_WITH = {"aten::full_like": 1, "aten::new_full": 2}  # position of the value
 
@@ -152,7 +154,24 @@ def route(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> A
     if where not in mode.values.slots:
         make = partial(_balanced, tuple(indices.shape), x.shape[-1], plan.name == "aten::topk")
         mode.values.note(make, (), {}, (), indices, (where,), ())
-        mode.values.assume(where, mode.where())
+        mode.values.assume(where, BALANCED, mode.where())
+    return out
+
+
+def finite(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """isnan, isinf, isfinite (x == x and |x| != inf): should the model ask this of an activation, its numbers are finite."""
+    answer = False
+    if plan.name in ("aten::eq", "aten::ne"):
+        itself = isinstance(args[1], Tensor) and args[1] is args[0] and args[0].dtype.is_floating_point
+        if not itself and args[1].__class__ is not float or args[1].__class__ is float and abs(args[1]) != float("inf"):
+            return mode.compute(plan, func, args, kwargs)
+        answer = itself == (plan.name == "aten::eq")
+    out = mode.compute(plan, func, args, kwargs)
+    where = mode.rec.by_address[out.untyped_storage()._cdata]
+    if where not in mode.values.slots:
+        make = partial(_filled, tuple(out.shape), out.stride(), out.dtype, answer)
+        mode.values.note(make, (), {}, (), out, (where,), ())
+        mode.values.assume(where, FINITE, mode.where())
     return out
 
 
@@ -179,22 +198,6 @@ def pack_padded(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any
     writes = (mode.rec.birth(packed, packed.untyped_storage().nbytes()),)
     mode.rec.op(op_spec(func, (data, lengths, batch_first), {}, (packed, sizes)), reads, writes)
     return packed, sizes
-
-
-def pad_packed(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """nn.utils.rnn.pad_packed_sequence with real batch sizes."""
-    data, sizes, batch_first, _, total = args[:5]
-    real = mode.real(sizes, plan.name)
-    batch, steps = int(real[0]), int(total) if total > 0 else len(real)
-    shape = (batch, steps, *data.shape[1:]) if batch_first else (steps, batch, *data.shape[1:])
-    out = torch.empty((steps, batch, *data.shape[1:]), dtype=data.dtype, device=META)
-    data = mode.stand_in(data)
-    reads = (mode.rec.before(data, "activation"),)
-    writes = (mode.rec.birth(out, out.untyped_storage().nbytes()),)
-    lengths = torch.tensor([int((real > i).sum()) for i in range(batch)], dtype=torch.int64)
-    result = (out.transpose(0, 1) if tuple(out.shape) != shape else out), lengths
-    mode.rec.op(op_spec(func, (data, sizes, *args[2:]), {}, result), reads, writes)
-    return result
 
 
 def resize(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
@@ -231,7 +234,7 @@ def higher_order(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: An
 
 HANDLERS: dict[str, Any] = {
     f.__name__: f
-    for f in (empty, factory, lift, to_copy, item, ask, index, embedding, route, pack_padded, pad_packed, resize, ignore, higher_order)
+    for f in (empty, factory, lift, to_copy, item, ask, index, embedding, route, finite, pack_padded, resize, ignore, higher_order)
 }
 
 KINDS: dict[str, str] = {
@@ -244,9 +247,12 @@ KINDS: dict[str, str] = {
     "aten::index": "index",
     "aten::embedding": "embedding",
     "aten::topk": "route",
+    "aten::isnan": "finite",
+    "aten::eq": "finite",
+    "aten::ne": "finite",
+    "aten::isinf": "finite",
     "aten::argmax": "route",
     "aten::_pack_padded_sequence": "pack_padded",
-    "aten::_pad_packed_sequence": "pad_packed",
     "aten::resize_": "resize",
     "aten::resize_as_": "resize",
     "aten::set_": "resize",

@@ -20,7 +20,10 @@ def tensor_spec(tensor: torch.Tensor) -> TensorSpec:
     """The TensorSpec of a tensor, interned: equal specs are one object."""
     if tensor.layout is not STRIDED:
         return _other_layout(tensor)
-    return _specs.get((tensor.shape, tensor.stride(), tensor.dtype)) or spec_of(tensor.shape, tensor.stride(), tensor.dtype)
+    try:
+        return _specs.get((tensor.shape, tensor.stride(), tensor.dtype)) or spec_of(tensor.shape, tensor.stride(), tensor.dtype)
+    except RuntimeError:  # a nested tensor has no one shape
+        return _other_layout(tensor)
 
 
 def spec_of(shape: Any, stride: Any, dtype: torch.dtype) -> TensorSpec:

@@ -43,6 +43,7 @@ ATOMS = (
 )
 PLAIN = (int, float, bool, str)
 SMALL_BUFFER = 4096
+SMALL_COPY = 1 << 24  # bytes: a real run gets a copy of buffers up to this size
 STRIDED = torch.strided
 new_object = object.__new__
 set_attribute = object.__setattr__
@@ -144,6 +145,8 @@ class StandIns:
             if children
             else {}
         )
+        if hasattr(kind, "_weight_bias") and not children:
+            self._packed(module, prefix, info)
         state["_compiled_call_impl"] = self.boundary(shadow, index)
         self.pending.append((shadow, state, info))
         return shadow
@@ -159,6 +162,18 @@ class StandIns:
         shadow = _Door(module, self.boundary, index)
         self.shadows[id(module)] = shadow
         return shadow
+
+    def _packed(self, module: Any, prefix: str, info: ModuleInfo) -> None:
+        """Weights of a quantised layer are packed out of sight of parameters(): note what they unpack to."""
+        owner = self.modules[info.parent] if info.type.endswith("PackedParams") and info.parent >= 0 else info
+        prefix = f"{owner.path}." if owner.path else ""
+        for name, tensor in zip(("weight", "bias"), module._weight_bias()):
+            if tensor is not None:
+                spec = TensorSpec(tuple(tensor.shape), (), str(tensor.dtype).removeprefix("torch."))
+                owner.tensors.append(len(self.tensors))
+                storage = self.rec._opaque(tensor, "parameter")
+                self.rec.born[storage] = -1
+                self.tensors.append(TensorInfo([prefix + name], spec, "parameter", False, storage, tensor.numel()))
 
     # -- tensors --------------------------------------------------------------------------------------------------
 
@@ -255,7 +270,11 @@ class StandIns:
             return type(tensor)(device=self.device or tensor.device, dtype=tensor.dtype)  # type: ignore[call-arg]
         dtype = self.dtype if self.dtype is not None and tensor.is_floating_point() else tensor.dtype
         with torch.no_grad():
-            return tensor.data.to(device=self.device or tensor.device, dtype=dtype)
+            real = tensor.data.to(device=self.device or tensor.device, dtype=dtype)
+            if not isinstance(tensor, Parameter) and tensor.layout is STRIDED and not tensor.is_nested and tensor.nbytes <= SMALL_COPY:
+                same = real.data_ptr() == tensor.data_ptr()
+                return real.clone() if same else real  # kernels write running statistics without saying so in their schema
+            return real
 
     # -- everything else a module holds ---------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ class _Slot:
         self.source = source
         self.storage: torch.UntypedStorage | None = None
         self.owned = source is None
-        self.assumed: str | None = None
+        self.assumed: tuple[str, str] | None = None
         self.nodes: list[_Node] = []
         self.readers: list[_Node] = []
 
@@ -83,11 +83,11 @@ class Values:
     def __init__(self) -> None:
         self.slots: dict[int, _Slot] = {}
         self.number = 0
-        self.assumptions: set[str] = set()
+        self.assumptions: set[tuple[str, str]] = set()  # (what was assumed, module) wherever a decision rested on it
 
-    def assume(self, index: int, where: str) -> None:
-        """What was just noted for this storage is an assumption made for the module call named."""
-        self.slots[index].assumed = where
+    def assume(self, index: int, what: str, where: str) -> None:
+        """What was just noted for this storage is an assumption."""
+        self.slots[index].assumed = (what, where)
 
     def know(self, index: int, real: torch.Tensor) -> None:
         """A storage whose real content is at hand (the user's ids, an integer buffer, a constant)."""
