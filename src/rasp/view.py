@@ -31,6 +31,7 @@ class View:
         self._per_spec: dict[tuple[Any, Any], list[int | None]] = {}
         self._per_entry: dict[Any, dict[Entry, int | None]] = {}
         self._asked: dict[str, Asked] = {}
+        self._totals: dict[str, Any] = {}
 
     @property
     def trace(self) -> Trace:
@@ -61,8 +62,13 @@ class View:
         value = view._plain(asked.column, part)
         if not asked.share:
             return value
-        of = view._plain(asked.column, self.total)
+        of = view._total_of(asked.column)
         return None if value is None or of is None else value / of if of else 0.0
+
+    def _total_of(self, column: Column) -> Any:
+        if column.name not in self._totals:
+            self._totals[column.name] = self._plain(column, self.total)
+        return self._totals[column.name]
 
     def _plain(self, column: Column, part: Part) -> Any:
         overrides: Mapping[str, Callable[[Entry, View], int | None]] = getattr(self.convention, "overrides", {})

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from io import StringIO
 from textwrap import wrap
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.text import Text
 
 from ..report import Heading, Report, Row
@@ -22,18 +21,22 @@ Words = Callable[[Heading, Row, object], str]
 @format("text", ".txt")
 def text(report: Report) -> str:
     """The whole table or tree, every column, no colours."""
-    return _plain(on_console(report, None))
+    return "".join(f"{line.plain}\n" for line in lines(report, None))
 
 
 def on_console(report: Report, width: int | None) -> Group:
+    """The report for a rich console of a width."""
+    return Group(*lines(report, width))
+
+
+def lines(report: Report, width: int | None) -> list[Text]:
     """The report as lines that fit a width (None: as wide as it takes)."""
     lanes = _tree_lanes(report) if report.layout == "tree" else _table_lanes(report, cells.exact)
     grid = Grid(lanes)
     if width is not None and grid.width > width:
         lanes = _tree_lanes(report) if report.layout == "tree" else _table_lanes(report, cells.short)
         grid = fitted(lanes, width)
-    lines = [*_header(report), *_body(report, grid), *_totals(report, grid.width), *_notes(report, grid, width)]
-    return Group(*lines)
+    return [*_header(report), *_body(report, grid), *_totals(report, grid.width), *_notes(report, grid, width)]
 
 
 # -- lanes -------------------------------------------------------------------------------------------------------------
@@ -117,23 +120,24 @@ def _header(report: Report) -> list[Text]:
 
 def _body(report: Report, grid: Grid) -> list[Text]:
     rule = Text("─" * grid.width, style="dim")
-    lines = [_line(grid, [lane.head for lane in grid.lanes], "bold")]
+    widths = [lane.width for lane in grid.lanes]
+    lines = [_line(grid.lanes, widths, [lane.head for lane in grid.lanes], "bold")]
     if any(lane.unit for lane in grid.lanes):
-        lines.append(_line(grid, [lane.unit for lane in grid.lanes], "dim"))
+        lines.append(_line(grid.lanes, widths, [lane.unit for lane in grid.lanes], "dim"))
     lines.append(rule)
     for at, row in enumerate(_rows(report)):
         if row.kind == "total":
             lines.append(rule)
-        lines.append(_line(grid, [lane.cells[at] for lane in grid.lanes], ROW_STYLES.get(row.kind, "")))
+        lines.append(_line(grid.lanes, widths, [lane.cells[at] for lane in grid.lanes], ROW_STYLES.get(row.kind, "")))
     return lines
 
 
-def _line(grid: Grid, texts: list[str], style: str) -> Text:
-    line = Text(style=style, no_wrap=True, overflow="crop", end="\n")
-    for at, (lane, text) in enumerate(zip(grid.lanes, texts)):
-        last = at == len(grid.lanes) - 1 and not lane.right
-        line.append(text if last else padded(text, lane.width, lane.right), lane.style if not style else "")
-        line.append("" if last or at == len(grid.lanes) - 1 else GAP)
+def _line(lanes: list[Lane], widths: list[int], texts: list[str], style: str) -> Text:
+    """One line of cells; a row with a style of its own has it all along."""
+    line = Text(style=style, no_wrap=True, overflow="crop")
+    for lane, width, text in zip(lanes, widths, texts):
+        line.append(padded(text, width, lane.right), lane.style if not style else "")
+        line.append(GAP)
     line.rstrip()
     return line
 
@@ -162,11 +166,3 @@ def _notes(report: Report, grid: Grid, width: int | None) -> list[Text]:
 
 def _wrapped(note: str, width: int | None) -> list[str]:
     return wrap(note, width, initial_indent="· ", subsequent_indent="  ") if width else [f"· {note}"]
-
-
-def _plain(lines: Group) -> str:
-    out = StringIO()
-    wide = max((line.cell_len for line in lines.renderables if isinstance(line, Text)), default=80)
-    console = Console(file=out, width=max(wide, 1), color_system=None, force_terminal=False, legacy_windows=False)
-    console.print(lines)
-    return out.getvalue()
