@@ -91,7 +91,10 @@ class RealRun(TorchDispatchMode):
             return index
         if fresh:
             return self.rec.birth(tensor, storage.nbytes())
-        return self.rec.before(tensor, "constant")
+        index = self.rec.before(tensor, "constant")
+        if not storage.resizable() and storage.nbytes():  # memory of another library (numpy, dlpack) that appeared in the run
+            self.rec.note_untraced("outside of torch", index)
+        return index
 
     def protect(self, plan: Plan, args: Any, kwargs: Any) -> None:
         """Keep a copy of a user's storage before it is written for the first time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -131,10 +132,23 @@ class Recorder:
         """A storage that was allocated empty and is read before any operator wrote it was filled out of our sight."""
         for index in reads:
             if index in self.hollow and index not in writes:
-                key = (self.stack[-1] if self.stack else 0, spec.name)
-                self.untraced[key] = self.untraced.get(key, 0) + self.sizes[index]
-                self.hollow.discard(index)
+                self.note_untraced(spec.name, index)
         self.hollow.difference_update(writes)
+
+    def check_outputs(self, tensors: Iterable[torch.Tensor]) -> None:
+        """An output that was allocated empty and written by no operator was filled out of our sight as well."""
+        for tensor in tensors:
+            if tensor.layout is torch.strided and not tensor.is_nested:
+                index = self.by_address.get(tensor.untyped_storage()._cdata)
+                if index in self.hollow and self.sizes[index]:
+                    self.note_untraced("empty", index)
+                elif index is None and tensor.device.type != "meta":
+                    self.note_untraced("outside of torch", self.before(tensor, "activation"))
+
+    def note_untraced(self, name: str, index: int) -> None:
+        key = (self.stack[-1] if self.stack else 0, name)
+        self.untraced[key] = self.untraced.get(key, 0) + self.sizes[index]
+        self.hollow.discard(index)
 
     # -- module calls -------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import itertools
 import platform
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import nn
 from ..errors import CaptureError, InputError, ModelError, RaspError
 from ..records import Trace
 from . import inputs as given
+from .autocast import Autocast, ambient
 from .guard import training_flags, untouched
 from .plans import META
 from .propagate import Propagation
@@ -107,7 +109,7 @@ def _request(
     training = {"eval": False, "train": True, "as-is": None}[mode]
     inner = unwrapped(model)
     args, named = given.arguments(inner, inputs, input_shape, kwargs, dtypes)
-    cast = None if autocast is None or autocast is False else given.as_dtype("bfloat16" if autocast is True else autocast)
+    cast = ambient() if autocast is None else None if autocast is False else given.as_dtype("bfloat16" if autocast is True else autocast)
     return Request(
         inner, args, named, training, bool(backward), optimizer, loss,
         None if dtype is None else given.as_dtype(dtype), cast, memo,
@@ -207,10 +209,20 @@ class _Run:
             if training_override:
                 self.shadow.train(bool(request.training))
             with mode:
-                out = self.shadow(*args, **kwargs)
+                with self.casting():
+                    out = self.shadow(*args, **kwargs)
                 if request.backward:
                     self._train(out)
         return out
+
+    def casting(self) -> AbstractContextManager[Any]:
+        """Autocast, where it was asked for: torch's own on a real device, its policy by hand on meta."""
+        dtype = self.request.autocast
+        if dtype is None:
+            return nullcontext()
+        if self.key == "AutogradMeta":
+            return Autocast(dtype)
+        return torch.autocast(self.key.removeprefix("Autograd").lower(), dtype=dtype)
 
     def _train(self, out: Any) -> None:
         rec, request = self.rec, self.request
@@ -252,6 +264,7 @@ class _Run:
     def trace(self, inputs: list[tuple[str, Any]], out: Any, notes: list[str]) -> Trace:
         """The finished record; the shadows are taken apart so that nothing keeps them alive."""
         self._kinds()
+        self.rec.check_outputs(t for _, t in given.tensors_in(out))
         specs, ops, storages = self.rec.finished()
         self.dismantle()
         untraced = [
@@ -495,6 +508,7 @@ def _described(request: Request, trace: Trace, how: str, device: str, reason: di
         "device": device,
         "grad": request.grad,
         "dtype": str(request.dtype).removeprefix("torch.") if request.dtype else None,
+        "autocast": str(request.autocast).removeprefix("torch.") if request.autocast else None,
         "inputs": [{"name": n, "shape": list(s.shape), "dtype": s.dtype} for n, s in trace.inputs],
         "environment": {"torch": torch.__version__, "python": platform.python_version(), "rasp": __version__},
     }
