@@ -84,7 +84,7 @@ def fvcore(model: nn.Module, inputs: Inputs) -> None:
 
     args, kwargs = inputs
     analysis = fvcore.nn.FlopCountAnalysis(model, (*args, *kwargs.values()))
-    analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False).total()
+    analysis.unsupported_ops_warnings(enabled=False).uncalled_modules_warnings(enabled=False).total()
 
 
 def ptflops(model: nn.Module, inputs: Inputs) -> None:
@@ -128,7 +128,9 @@ def deepspeed(model: nn.Module, inputs: Inputs) -> None:
     from deepspeed.profiling.flops_profiler import get_model_profile
 
     args, kwargs = inputs
-    get_model_profile(model, args=list(args), kwargs=kwargs, print_profile=False, detailed=False, warm_up=0, as_string=False)
+    get_model_profile(
+        model, args=list(args), kwargs=kwargs, print_profile=False, detailed=False, warm_up=0, as_string=False
+    )
 
 
 def torchprofile(model: nn.Module, inputs: Inputs) -> None:

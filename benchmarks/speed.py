@@ -33,7 +33,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF
 ROUNDS, PEER_ROUNDS = 15, 5
 
 
-# ---- inside one process -----------------------------------------------------------------------------------------------
+# ---- inside one process --------------------------------------------------------------------------------
 
 
 def timed(action: Callable[[], Any]) -> float:
@@ -44,8 +44,11 @@ def timed(action: Callable[[], Any]) -> float:
 
 
 def turns(actions: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    """Every action once per round, garbage collected between rounds; the first action of a round runs once untimed before,
-    since a collection empties the processor's caches. The first round warms up and is left out."""
+    """Every action once per round; the first round warms up and is left out.
+
+    Garbage is collected between rounds, and the first action then runs once untimed: a collection empties the
+    processor's caches.
+    """
     times: dict[str, list[float]] = {name: [] for name in actions}
     for number in range(rounds + 1):
         gc.collect()
@@ -60,8 +63,9 @@ def turns(actions: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[
 def prepared(name: str) -> tuple[Any, Any, Any, Any]:
     """The model, its meta copy, and inputs for both."""
     import torch
-    from models import MODELS
     from torch.utils import _pytree as pytree
+
+    from models import MODELS
 
     torch.set_num_threads(1)
     build, make_inputs, _ = MODELS[name]
@@ -72,9 +76,8 @@ def prepared(name: str) -> tuple[Any, Any, Any, Any]:
 
 
 def measure_rasp(name: str) -> dict[str, Any]:
-    from models import bare
-
     import rasp
+    from models import bare
     from rasp.capture import clear_memo
 
     model, ghost, inputs, ghost_inputs = prepared(name)
@@ -99,7 +102,7 @@ def measure_rasp(name: str) -> dict[str, Any]:
 
 
 def measure_peer(name: str, peer: str) -> dict[str, Any]:
-    """On the meta copy where the profiler can, else on the real model; each call on a fresh copy, made outside the time."""
+    """On the meta copy where the profiler can, else on the real model; each call on a fresh copy."""
     from models import PEERS, bare, quietly
 
     model, ghost, inputs, ghost_inputs = prepared(name)
@@ -136,9 +139,9 @@ def peak() -> int:
 def measure_large() -> dict[str, Any]:
     """A 405-billion-parameter Llama on 8192 tokens: the first profile in the process, and the next."""
     import torch
-    from models import LLAMA_405B, llama
 
     import rasp
+    from models import LLAMA_405B, llama
 
     torch.set_num_threads(1)
     model = llama(**LLAMA_405B).eval()
@@ -184,12 +187,16 @@ ONE: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-# ---- over processes -----------------------------------------------------------------------------------------------------
+# ---- over processes -------------------------------------------------------------------------------------
 
 
 def in_a_process(*what: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", __file__, "--one", *what], capture_output=True, text=True, env=ENVIRONMENT, check=False
+        [sys.executable, "-W", "ignore", __file__, "--one", *what],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        check=False,
     )
     if done.returncode:
         return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1][:120]}
@@ -204,7 +211,9 @@ def startup(rounds: int = 11) -> dict[str, float]:
         "import": [sys.executable, "-c", "import rasp"],
         "help": [sys.executable, "-m", "rasp", "--help"],
     }
-    times = turns({name: lambda c=c: subprocess.run(c, capture_output=True, check=True) for name, c in commands.items()}, rounds)
+    times = turns(
+        {name: lambda c=c: subprocess.run(c, capture_output=True, check=True) for name, c in commands.items()}, rounds
+    )
     return {name: statistics.median(values) for name, values in times.items()}
 
 
@@ -246,7 +255,16 @@ def rasp_section(names: list[str], bounds: Bounds) -> tuple[str, dict[str, dict[
             f"{found['totals'] / found['bare']:.2f}",
         ])  # fmt: skip
         print(rows[-1], file=sys.stderr)
-    heads = ["model", "operators", "bare ms", "empty memo ms", "warm ms", "empty memo / bare", "warm / bare", "warm with totals / bare"]
+    heads = [
+        "model",
+        "operators",
+        "bare ms",
+        "empty memo ms",
+        "warm ms",
+        "empty memo / bare",
+        "warm / bare",
+        "warm with totals / bare",
+    ]
     return table(heads, rows), results
 
 
@@ -280,11 +298,19 @@ def large_section(bounds: Bounds) -> str:
         return found["failed"]
     bounds.check("405B: seconds of the first profile in a process", found["first s"], 1.0, " s")
     bounds.check("405B: memory growth of the first profile", found["first MB"], 100, " MB")
-    return table(
-        ["parameters", "operators", "MACs", "first profile in the process", "its memory growth", "next profile", "its memory growth"],
-        [[f"{found['params']:,}", str(found["operators"]), f"{found['macs']:,}", f"{found['first s']:.2f} s", f"{found['first MB']:.0f} MB",
-          f"{found['next s']:.2f} s", f"{found['next MB']:.0f} MB"]],
-    )  # fmt: skip
+    heads = [
+        "parameters",
+        "operators",
+        "MACs",
+        "first profile",
+        "its memory growth",
+        "next profile",
+        "its memory growth",
+    ]
+    row = [f"{found['params']:,}", str(found["operators"]), f"{found['macs']:,}"]
+    for call in ("first", "next"):
+        row += [f"{found[f'{call} s']:.2f} s", f"{found[f'{call} MB']:.0f} MB"]
+    return table(heads, [row])
 
 
 def growth_section(bounds: Bounds) -> str:
@@ -294,8 +320,13 @@ def growth_section(bounds: Bounds) -> str:
     small, large = found["rows"][0], found["rows"][-1]
     for unit in ("ms", "kB"):
         per_operator = (large[unit] / large["operators"]) / (small[unit] / small["operators"])
-        bounds.check(f"{unit} per operator, {large['operators']} operators over {small['operators']}", per_operator, 1.3)
-    rows = [[str(r["operators"]), f"{r['ms']:.1f}", f"{1000 * r['ms'] / r['operators']:.1f}", f"{r['kB']:.0f}"] for r in found["rows"]]
+        bounds.check(
+            f"{unit} per operator, {large['operators']} operators over {small['operators']}", per_operator, 1.3
+        )
+    rows = [
+        [str(r["operators"]), f"{r['ms']:.1f}", f"{1000 * r['ms'] / r['operators']:.1f}", f"{r['kB']:.0f}"]
+        for r in found["rows"]
+    ]
     return table(["operators", "ms", "µs per operator", "kB held by the profile"], rows)
 
 
@@ -303,12 +334,17 @@ def startup_section(bounds: Bounds) -> str:
     found = startup()
     bounds.check("import rasp, over bare Python", found["import"] - found["python"], 50, " ms")
     bounds.check("rasp --help", found["help"], 600, " ms")
-    return table(["bare Python", "import rasp", "rasp --help"], [[f"{found[k]:.0f} ms" for k in ("python", "import", "help")]])
+    return table(
+        ["bare Python", "import rasp", "rasp --help"], [[f"{found[k]:.0f} ms" for k in ("python", "import", "help")]]
+    )
 
 
 def machine() -> str:
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "torchvision", "transformers")]
-    return f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, one thread; Python {platform.python_version()}, {', '.join(versions)}."
+    versions = ", ".join(
+        f"{name} {importlib.metadata.version(name)}" for name in ("torch", "torchvision", "transformers")
+    )
+    where = f"{platform.machine()}, {os.cpu_count()} cores, one thread"
+    return f"{date.today()}, {where}; Python {platform.python_version()}, {versions}."
 
 
 def page(only: str, peers: bool) -> tuple[str, Bounds]:
@@ -320,22 +356,22 @@ def page(only: str, peers: bool) -> tuple[str, Bounds]:
     parts = [
         "# Speed",
         "Written by `make bench`. " + machine(),
-        "Times are medians. *Bare* is one forward of a copy of the model on the meta device, without gradients and without any "
-        "profiler. *Empty memo*: the operators' memo was emptied before the call; *warm*: it was not. *With totals*: the FLOPs "
-        "were asked for as well.",
+        "Times are medians. *Bare* is one forward of a copy of the model on the meta device, without gradients and "
+        "without any profiler. *Empty memo*: the operators' memo was emptied before the call; *warm*: it was not. "
+        "*With totals*: the FLOPs were asked for as well.",
         ours,
     ]
     if peers:
         parts += [
             "## Other profilers",
-            "Each one's whole call over the bare forward on meta; on the meta device where it can, else (cpu) on the real model, "
-            "whose forward it then computes.",
+            "Each one's whole call over the bare forward on meta; on the meta device where it can, else (cpu) on the "
+            "real model, whose forward it then computes.",
             peer_section(names, results, bounds),
         ]
     if not only:
         parts += [
             "## A model that fits on no machine",
-            "A Llama with hidden size 16384 and 126 layers on 8192 tokens.",
+            "A Llama with hidden size 16384 and 126 layers on 8192 tokens; the first profile in a process, and the next.",
             large_section(bounds),
             "## Growth with the model",
             growth_section(bounds),

@@ -1,4 +1,4 @@
-"""Small models that are run for real, in every mode and on every device: hand-written ones and small ones of the libraries."""
+"""Small models that are run for real, in every mode: hand-written ones and small ones of the libraries."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ def norm(kind: Callable[[nn.Module], nn.Module]) -> nn.Module:
 def convolutional() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Dropout2d(0.2),
-        nn.Conv2d(8, 8, 3, groups=4), nn.GroupNorm(2, 8), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
+        nn.Conv2d(8, 8, 3, groups=4), nn.GroupNorm(2, 8), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(8, 5),
     )  # fmt: skip
 
 
@@ -142,7 +143,8 @@ def handmade() -> list[Case]:
         own("TransformerEncoder", lambda: nn.TransformerEncoder(encoder_layer(), 2), vectors(6, 16)),
         own("Transformer", lambda: nn.Transformer(16, 4, 1, 1, 32, batch_first=True),
             lambda b: ((torch.rand(b, 6, 16), torch.rand(b, 4, 16)), {})),
-        own("MultiheadAttention", lambda: nn.MultiheadAttention(16, 4, batch_first=True), lambda b: ((torch.rand(b, 5, 16),) * 3, {})),
+        own("MultiheadAttention", lambda: nn.MultiheadAttention(16, 4, batch_first=True),
+            lambda b: ((torch.rand(b, 5, 16),) * 3, {})),
         own("LSTM", lambda: nn.LSTM(8, 12, 2, bidirectional=True, batch_first=True), vectors(5, 8)),
         own("GRU", lambda: nn.GRU(8, 12, batch_first=True), vectors(5, 8)),
         own("EmbeddingBag", lambda: nn.EmbeddingBag(20, 8), token_ids(5)),
@@ -153,8 +155,8 @@ def handmade() -> list[Case]:
 
 LIBRARY = {
     "torchvision": [
-        "resnet18", "mobilenet_v2", "mobilenet_v3_small", "shufflenet_v2_x0_5", "squeezenet1_1", "mnasnet0_5", "regnet_x_400mf",
-        "efficientnet_b0",
+        "resnet18", "mobilenet_v2", "mobilenet_v3_small", "shufflenet_v2_x0_5", "squeezenet1_1", "mnasnet0_5",
+        "regnet_x_400mf", "efficientnet_b0",
     ],
     "timm": ["convnext_atto", "ghostnet_050", "vit_tiny_patch16_224", "mobilevitv2_050", "levit_128s"],
     "transformers": ["bert", "gpt2", "llama", "t5", "qwen3", "mamba", "clip", "wav2vec2", "bert with a mask", "vit"],

@@ -19,20 +19,28 @@ PATCHABLE = {"torch.nn.functional": F, "torch": torch, "torch.Tensor": torch.Ten
 
 
 def functions() -> dict[str, int]:
-    """Identity of every function that tools are known to replace (transformers adds a method of its own when imported)."""
+    """Identity of every function that tools replace (transformers adds a method of its own when imported)."""
     found = {
         f"{where}.{name}": id(value)
         for where, holder in PATCHABLE.items()
         for name, value in vars(holder).items()
         if callable(value) and not str(getattr(value, "__module__", "")).startswith("transformers")
     }
-    found |= {f"nn.{name}.forward": id(cls.__dict__.get("forward")) for name, cls in vars(nn).items() if inspect.isclass(cls)}
+    found |= {
+        f"nn.{name}.forward": id(cls.__dict__.get("forward")) for name, cls in vars(nn).items() if inspect.isclass(cls)
+    }
     return found
 
 
 def python_kernels() -> frozenset[str]:
     """Kernels registered from Python on operators that capture is known to touch."""
-    names = ["aten::scaled_dot_product_attention", "aten::lstm.input", "aten::gru.input", "aten::linear", "aten::dropout"]
+    names = [
+        "aten::scaled_dot_product_attention",
+        "aten::lstm.input",
+        "aten::gru.input",
+        "aten::linear",
+        "aten::dropout",
+    ]
     return frozenset(
         f"{name}:{key}"
         for name in names
@@ -84,7 +92,9 @@ def tensor_state(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 def module_state(module: nn.Module) -> dict[str, Any]:
     """Everything a module holds itself: attribute names and identities, hooks, the training flag."""
-    attributes = {name: id(value) for name, value in vars(module).items() if name not in ("training", "_modules", *HOOKS)}
+    attributes = {
+        name: id(value) for name, value in vars(module).items() if name not in ("training", "_modules", *HOOKS)
+    }
     return {
         "class": type(module),
         "attributes": attributes,

@@ -8,14 +8,16 @@ from pathlib import Path
 
 sys.modules["torch"] = None  # type: ignore[assignment]  # any import of torch now raises ImportError
 
-import rasp
+import rasp  # noqa: E402
 
 
 def contents(path: Path) -> dict:
     profile = rasp.load(path)
     table = profile.table(columns=["name", "type", "params", "macs", "flops", "mem_rw"])
     return {
-        "totals": {name: profile.total(name) for name in ("params", "macs", "flops", "macc", "read", "write", "macs_bwd")},
+        "totals": {
+            name: profile.total(name) for name in ("params", "macs", "flops", "macc", "read", "write", "macs_bwd")
+        },
         "rows": [[row["name"], row["macs"], row["flops"]] for row in table.dicts()],
         "text": str(profile),
     }

@@ -1,4 +1,4 @@
-"""One model, many ways to hold it: on the CPU, on meta, in training, without gradients, frozen, compiled. The counts are the same."""
+"""One model held in many ways (on the CPU, on meta, in training, frozen, compiled) has the same counts."""
 
 from __future__ import annotations
 

@@ -69,12 +69,19 @@ def test_types_are_shipped():
 def test_locks_pin_every_package_exactly():
     for lock in (ROOT / "requirements").glob("*.lock"):
         for line in lock.read_text().splitlines():
-            assert line.startswith("#") or re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9_.!+-]+", line), f"{lock.name}: {line}"
+            assert line.startswith("#") or re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9_.!+-]+", line), (
+                f"{lock.name}: {line}"
+            )
 
 
 def test_nothing_recommends_the_package_of_another_project():
     """The name rasp on the package index is taken by something unrelated."""
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]:
+    for page in [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "src").rglob("*.py"),
+    ]:
         assert not re.search(r"pip install (-\S+ )*rasp\b", page.read_text()), page
 
 

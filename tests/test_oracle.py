@@ -1,4 +1,4 @@
-"""Contraction MACs equal an independent count, to the last digit, forward and backward, with no operator left uncounted."""
+"""Contraction MACs equal an independent count to the last digit, forward and backward, with nothing left uncounted."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ REPRESENTATIVE = [
         "ssdlite320_mobilenet_v3_large", "fasterrcnn_mobilenet_v3_large_320_fpn",
     )],
     *[f"timm:{name}" for name in (
-        "halonet_h1", "lambda_resnet26t", "botnet26t_256", "cait_xxs24_224", "coat_lite_tiny", "convit_tiny", "convnextv2_atto",
-        "crossvit_9_dagger_240", "davit_tiny", "edgenext_xx_small", "efficientvim_m1", "fastvit_t8", "gcvit_xxtiny", "ghostnetv3_050",
-        "hiera_tiny_224", "mobileone_s0", "mvitv2_tiny", "nf_regnet_b0", "resnest14d", "sequencer2d_s", "tnt_s_patch16_224",
-        "volo_d1_224", "xcit_nano_12_p16_224",
+        "halonet_h1", "lambda_resnet26t", "botnet26t_256", "cait_xxs24_224", "coat_lite_tiny", "convit_tiny",
+        "convnextv2_atto", "crossvit_9_dagger_240", "davit_tiny", "edgenext_xx_small", "efficientvim_m1", "fastvit_t8",
+        "gcvit_xxtiny", "ghostnetv3_050", "hiera_tiny_224", "mobileone_s0", "mvitv2_tiny", "nf_regnet_b0", "resnest14d",
+        "sequencer2d_s", "tnt_s_patch16_224", "volo_d1_224", "xcit_nano_12_p16_224",
     )],
     *[f"transformers:{name}" for name in (
         "bert", "deberta-v2", "longformer", "big_bird", "xlnet", "gpt2", "gpt2 without cache", "llama", "gemma2",
-        "llama with a cache of 11 tokens", "bloom", "mixtral", "qwen3_moe", "deepseek_v3", "gpt_oss", "mamba", "mamba2", "jamba",
-        "rwkv", "t5", "bart", "switch_transformers", "vit_mae", "segformer", "detr", "wav2vec2", "whisper", "clip", "llava",
-        "patchtst",
+        "llama with a cache of 11 tokens", "bloom", "mixtral", "qwen3_moe", "deepseek_v3", "gpt_oss",
+        "mamba", "mamba2", "jamba", "rwkv", "t5", "bart", "switch_transformers", "vit_mae", "segformer", "detr",
+        "wav2vec2", "whisper", "clip", "llava", "patchtst",
     )],
 ]  # fmt: skip
 LAYERS = [case for case in CASES if case.name.startswith("layer:")]

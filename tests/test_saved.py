@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from equality_cases import MODELS
-from oracle.catalogue import CASES
 from oracle.agreement import profiled
+from oracle.catalogue import CASES
 
 READER = Path(__file__).with_name("saved_profiles.py")
 
@@ -19,7 +19,9 @@ READER = Path(__file__).with_name("saved_profiles.py")
 def said(profile) -> dict:
     table = profile.table(columns=["name", "type", "params", "macs", "flops", "mem_rw"])
     return {
-        "totals": {name: profile.total(name) for name in ("params", "macs", "flops", "macc", "read", "write", "macs_bwd")},
+        "totals": {
+            name: profile.total(name) for name in ("params", "macs", "flops", "macc", "read", "write", "macs_bwd")
+        },
         "rows": [[row["name"], row["macs"], row["flops"]] for row in table.dicts()],
         "text": str(profile),
     }

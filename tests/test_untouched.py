@@ -1,4 +1,4 @@
-"""Profiling leaves no trace: the model, the random states and the process are equal before and after, also when it fails."""
+"""Profiling leaves no trace in the model, the random states or the process, also when it fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Broken(Exception):
 
 
 def lived_in(model: nn.Module) -> nn.Module:
-    """A model as people hold it: training, one child in eval, one parameter frozen, one with a gradient, one user's hook."""
+    """A model as people hold it: training, one child in eval, a frozen parameter, a gradient, a hook."""
     model.train()
     children = list(model.children())
     if children:

@@ -17,9 +17,9 @@ Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 class Case:
     """One model of the catalogue.
 
-    `make` builds it, `example(batch)` its inputs. `meta` says that the plain model runs on the meta device, `small` that
-    it is cheap to build and run for real, `training` that its backward is profiled in training mode (not for models that
-    then want targets or branch at random), `backward` that it has one worth counting.
+    `make` builds it, `example(batch)` its inputs. `meta` says that the plain model runs on the meta device, `small`
+    that it is cheap to build and run for real, `training` that its backward is profiled in training mode (not for
+    models that then want targets or branch at random), `backward` that it has one worth counting.
     """
 
     name: str
@@ -42,7 +42,10 @@ class Case:
         try:
             with torch.device("meta"):
                 return self.make().eval()
-        except (NotImplementedError, RuntimeError):  # __init__ reads a value: build it for real, then forget the weights
+        except (
+            NotImplementedError,
+            RuntimeError,
+        ):  # its __init__ reads a value
             torch.manual_seed(0)
             return self.make().to("meta").eval()
 

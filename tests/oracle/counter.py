@@ -1,4 +1,4 @@
-"""An independent count of a model's contraction MACs: torch's FlopCounterMode, with what it lacks added from closed forms.
+"""An independent count of a model's contraction MACs: torch's FlopCounterMode, and closed forms for what it lacks.
 
 FlopCounterMode counts two operations per MAC. Here it runs the unfused routes (no fused attention, no fused recurrent
 kernels, no fast path of nn.TransformerEncoder), so that every product shows as an operator it has a formula for.
@@ -44,12 +44,12 @@ def _add_batched(_: Any, a: Any, b: Any, *__: Any, **___: Any) -> int:
     return 2 * prod(a) * b[-1]
 
 
-def _convolution_backward(grad: Any, x: Any, weight: Any, _bias: Any, _stride: Any, _padding: Any, _dilation: Any,
-                          transposed: bool, _out_pad: Any, _groups: int, mask: Any, *_: Any, **__: Any) -> int:  # fmt: skip
+def _convolution_backward(grad: Any, x: Any, weight: Any, *rest: Any, **_: Any) -> int:
     """Each of the two products has as many MACs as the forward: every weight meets every position once per sample.
 
     torch's own formula multiplies the weight gradient of a grouped convolution by the number of groups.
     """
+    transposed, mask = rest[4], rest[7]
     positions = prod((x if transposed else grad)[2:])
     return 2 * x[0] * positions * prod(weight) * (bool(mask[0]) + bool(mask[1]))
 
@@ -79,7 +79,11 @@ def unfused() -> Iterator[None]:
 
 def scalar_loss(output: Any) -> torch.Tensor:
     """The sum of the means of every floating output that has a gradient."""
-    floats = [t for t in pytree.tree_leaves(output) if isinstance(t, torch.Tensor) and t.is_floating_point() and t.requires_grad]
+    floats = [
+        t
+        for t in pytree.tree_leaves(output)
+        if isinstance(t, torch.Tensor) and t.is_floating_point() and t.requires_grad
+    ]
     total: torch.Tensor = sum((t.float().mean() for t in floats), torch.zeros((), device=floats[0].device))
     return total
 

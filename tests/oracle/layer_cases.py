@@ -75,9 +75,25 @@ def products() -> list[Case]:
         layer("dot", "product", partial(Call, torch.dot, (D,)), D, (D,)),
         layer("baddbmm", "product", partial(Call, torch.baddbmm), B * T * D * H, (B, T, H), (B, T, D), (B, D, H)),
         layer("addbmm", "product", partial(Call, torch.addbmm), B * T * D * H, (T, H), (B, T, D), (B, D, H)),
-        layer("einsum bij,jk->bik", "product", partial(Call, partial(torch.einsum, "bij,jk->bik"), (D, H)), n, (B, T, D), macs_bwd=n),
-        layer("chain_matmul", "product", partial(Call, lambda a, b: torch.linalg.multi_dot([a, b])), T * D * H, (T, D), (D, H)),
-        layer("tensordot", "product", partial(Call, partial(torch.tensordot, dims=2)), 5 * 3 * 4 * 6, (5, 3, 4), (3, 4, 6)),
+        layer(
+            "einsum bij,jk->bik",
+            "product",
+            partial(Call, partial(torch.einsum, "bij,jk->bik"), (D, H)),
+            n,
+            (B, T, D),
+            macs_bwd=n,
+        ),
+        layer(
+            "chain_matmul",
+            "product",
+            partial(Call, lambda a, b: torch.linalg.multi_dot([a, b])),
+            T * D * H,
+            (T, D),
+            (D, H),
+        ),
+        layer(
+            "tensordot", "product", partial(Call, partial(torch.tensordot, dims=2)), 5 * 3 * 4 * 6, (5, 3, 4), (3, 4, 6)
+        ),
     ]
 
 

@@ -125,7 +125,7 @@ def make(name: str) -> nn.Module:
 
 def size(name: str) -> tuple[int, int]:
     entry = timm.get_pretrained_cfg(name, allow_unregistered=False)
-    return tuple((entry.fixed_input_size and entry.input_size or entry.input_size)[1:]) if entry else (224, 224)
+    return tuple(((entry.fixed_input_size and entry.input_size) or entry.input_size)[1:]) if entry else (224, 224)
 
 
 def cases() -> list[Case]:

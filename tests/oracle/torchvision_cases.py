@@ -60,7 +60,14 @@ def cases() -> list[Case]:
         for name in listed(module=models.optical_flow)
     ]
     found += [
-        Case(f"torchvision:{name}", "torchvision detection", partial(make, name), detection_images, meta=False, backward=False)
+        Case(
+            f"torchvision:{name}",
+            "torchvision detection",
+            partial(make, name),
+            detection_images,
+            meta=False,
+            backward=False,
+        )
         for name in listed(module=models.detection)
     ]
     return found

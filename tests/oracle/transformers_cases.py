@@ -37,13 +37,11 @@ TINY: dict[str, Any] = {
         ["layerdrop", "encoder_layerdrop", "decoder_layerdrop"], 0.0
     ),  # layers skipped at random: no one count
     **dict.fromkeys(["mask_time_prob", "mask_feature_prob"], 0.0),
-    **{
-        "pad_token_id": 0,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "decoder_start_token_id": 1,
-        "apply_spec_augment": False,
-    },
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "decoder_start_token_id": 1,
+    "apply_spec_augment": False,
 }
 
 
@@ -86,11 +84,9 @@ def make(kind: str, head: str = "", tiny: bool = True, **own: Any) -> nn.Module:
     """The model of a configuration; `tiny=False` takes the fields as given, for kinds whose fields only fit together."""
     config = configure(kind, own) if tiny else CONFIG_MAPPING[kind](**own)
     if head:
-        model: nn.Module = getattr(transformers, head)(config)
-        return model
+        return getattr(transformers, head)(config)
     causal = type(config) in AutoModelForCausalLM._model_mapping
-    model = (AutoModelForCausalLM if causal else AutoModel).from_config(config)
-    return model
+    return (AutoModelForCausalLM if causal else AutoModel).from_config(config)
 
 
 # ---- inputs -------------------------------------------------------------------------------------------------------

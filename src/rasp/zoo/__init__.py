@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 class Reference:
     """A model to refer to.
 
-    `build()` makes it with fresh weights, `inputs(batch, size)` makes the positional arguments of its forward, `published`
-    are the sums over its leaf calls that `source` printed, by column name of the default convention.
+    `build()` makes it with fresh weights, `inputs(batch, size)` makes the positional arguments of its forward.
+    `published` are the sums over its leaf calls that `source` printed, by column of the default convention.
     """
 
     name: str

@@ -54,7 +54,7 @@ class InvertedResidual(nn.Module):
 
 
 class MobileNetV2(nn.Module):
-    """The classifier of the paper; `width` multiplies the channels of every layer but the last (which never shrinks)."""
+    """The classifier of the paper; `width` multiplies every layer's channels, but never shrinks the last."""
 
     def __init__(self, classes: int = 1000, width: float = 1.0, dropout: float = 0.2) -> None:
         super().__init__()
