@@ -260,7 +260,8 @@ class Propagation(TorchDispatchMode):
             if item.__class__ is tuple and len(item) == 4:
                 shape, stride, dtype, nbytes = item
                 out = empty_strided(shape, stride, dtype=dtype, device=META)
-                writes.append(self.rec.birth(out, nbytes))
+                if nbytes:  # what holds nothing (saved statistics in evaluation) is found when it is used
+                    writes.append(self.rec.birth(out, nbytes))
                 outs.append(out)
             else:
                 outs.append(item)

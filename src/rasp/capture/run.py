@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ..errors import CaptureError, InputError, ModelError, RaspError
-from ..records import Trace
+from ..records import ModuleCall, Trace
 from . import inputs as given
 from .autocast import Autocast, ambient
 from .guard import training_flags, untouched
@@ -181,23 +181,39 @@ class _Run:
     def boundary(self, shadow: Any, index: int) -> Any:
         """The callable at a module's door: opens a module call, runs it, closes it."""
         rec = self.rec
+        calls, stack, ops = rec.calls, rec.stack, rec.ops
+        quick = not rec.grad
         run = shadow._call_impl
+        count = 0
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal count
             if len(args) == 1 and not kwargs and args[0].__class__ is Tensor:
-                opened = rec.enter(index, (tensor_spec(args[0]),))
+                inputs: tuple[Any, ...] = (tensor_spec(args[0]),)
             else:
-                opened = rec.enter(index, _specs((args, kwargs) if kwargs else args))
-            out = None
+                inputs = _specs((args, kwargs) if kwargs else args)
+            if quick:  # what rec.enter does, in place: a model calls thousands of modules
+                start, opened = len(ops), len(calls)
+                record = ModuleCall(index, stack[-1] if stack else -1, count, inputs, (), start, start)
+                calls.append(record)
+                stack.append(opened)
+                count += 1
+            else:
+                opened = rec.enter(index, inputs)
             try:
                 out = run(*args, **kwargs)
-                return out
             except BaseException:
                 if self.failed is None:
                     self.failed = index
+                rec.leave(opened, ())
                 raise
-            finally:
-                rec.leave(opened, _specs(out) if out is not None else ())
+            outputs = (tensor_spec(out),) if out.__class__ is Tensor else _specs(out)
+            if quick:
+                stack.pop()
+                record.outputs, record.end = outputs, len(ops)
+            else:
+                rec.leave(opened, outputs)
+            return out
 
         return call
 

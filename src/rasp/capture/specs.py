@@ -14,6 +14,7 @@ DTYPE_NAMES: dict[torch.dtype, str] = {
 
 STRIDED = torch.strided
 _specs: dict[tuple[Any, ...], TensorSpec] = {}
+known_spec = _specs.get
 
 
 def tensor_spec(tensor: torch.Tensor) -> TensorSpec:

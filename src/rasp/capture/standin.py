@@ -20,6 +20,7 @@ from torch import nn
 from ..records import ModuleInfo, TensorInfo, TensorSpec
 from .plans import META
 from .recorder import Recorder
+from .specs import known_spec as _spec_get
 from .specs import spec_of, tensor_spec
 from .values import Values
 
@@ -47,6 +48,8 @@ SMALL_COPY = 1 << 24  # bytes: a real run gets a copy of buffers up to this size
 STRIDED = torch.strided
 new_object = object.__new__
 set_attribute = object.__setattr__
+empty_strided = torch.empty_strided
+make_subclass = torch.Tensor._make_subclass
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
@@ -132,13 +135,10 @@ class StandIns:
         if self.training is not None:
             state["training"] = self.training
         prefix = f"{path}." if path else ""
-        for held, sort in (("_parameters", "parameter"), ("_buffers", "buffer")):
-            tensors = state[held]
-            state[held] = (
-                {k: None if t is None else self._registered(t, prefix + k, info, sort) for k, t in tensors.items()}
-                if tensors
-                else {}
-            )
+        tensors = state["_parameters"]
+        state["_parameters"] = self._registered_all(tensors, prefix, info, "parameter") if tensors else {}
+        tensors = state["_buffers"]
+        state["_buffers"] = self._registered_all(tensors, prefix, info, "buffer") if tensors else {}
         children = state["_modules"]
         state["_modules"] = (
             {k: None if m is None else self._module(m, prefix + k, index) for k, m in children.items()}
@@ -177,21 +177,54 @@ class StandIns:
 
     # -- tensors --------------------------------------------------------------------------------------------------
 
+    def _registered_all(self, tensors: dict[str, Tensor | None], prefix: str, info: ModuleInfo, kind: Any) -> dict[str, Any]:
+        """Stand-ins of a module's parameters or buffers. Flat, as a model has thousands of them.
+
+        The short way is for the usual case on meta: a dense tensor that fills a storage of its own.
+        """
+        if self.device is not META or self.dtype is not None:
+            return {k: None if t is None else self._registered(t, prefix + k, info, kind) for k, t in tensors.items()}
+        rec, originals, held = self.rec, self.originals, {}
+        for name, tensor in tensors.items():
+            cls = tensor.__class__
+            if (cls is not Parameter and cls is not Tensor) or tensor.layout is not STRIDED or id(tensor) in self.infos:
+                held[name] = None if tensor is None else self._registered(tensor, prefix + name, info, kind)
+                continue
+            storage = tensor.untyped_storage()
+            address, size = storage._cdata, storage.nbytes()
+            shape, stride, dtype = tensor.shape, tensor.stride(), tensor.dtype
+            spec = _spec_get((shape, stride, dtype)) or spec_of(shape, stride, dtype)
+            if address in originals or not size or size != spec.nbytes:
+                held[name] = self._registered(tensor, prefix + name, info, kind)
+                continue
+            stand_in = empty_strided(shape, stride, dtype=dtype, device=META)
+            originals[address] = (stand_in, storage)
+            index = rec.lasting(stand_in, size, kind)
+            wanted = tensor.requires_grad
+            if cls is Parameter:
+                stand_in = make_subclass(Parameter, stand_in, wanted)
+            elif wanted and tensor.is_leaf:
+                stand_in.requires_grad_()
+            held[name] = self.stand_ins[id(tensor)] = stand_in
+            record = TensorInfo([prefix + name], spec, kind, wanted, index, size // spec.itemsize)
+            self.infos[id(tensor)] = record
+            info.tensors.append(len(self.tensors))
+            self.tensors.append(record)
+            if kind == "buffer":
+                self._know(tensor, index)
+        return held
+
     def _registered(self, tensor: Tensor, name: str, info: ModuleInfo, kind: Any) -> Tensor:
-        """The stand-in of a parameter or buffer, noted under its name."""
+        """The stand-in of any parameter or buffer, noted under its name."""
         known = self.infos.get(id(tensor))
         if known is not None:
             known.names.append(name)
             info.tensors.append(self.tensors.index(known))
             return self.stand_ins[id(tensor)]
-        made = self._plain(tensor, kind) if self.device is META else None
-        if made is not None:
-            stand_in, storage, spec = made
-        else:
-            stand_in = self._stand_in(tensor)
-            lazy = _uninitialised(tensor)
-            storage = -1 if lazy else self.rec.before(stand_in, kind)
-            spec = tensor_spec(torch.empty(0) if lazy else stand_in)
+        stand_in = self._stand_in(tensor)
+        lazy = _uninitialised(tensor)
+        storage = -1 if lazy else self.rec.before(stand_in, kind)
+        spec = tensor_spec(torch.empty(0) if lazy else stand_in)
         record = TensorInfo([name], spec, kind, tensor.requires_grad, storage, _logical(tensor))
         self.infos[id(tensor)] = record
         info.tensors.append(len(self.tensors))
@@ -199,26 +232,6 @@ class StandIns:
         if kind == "buffer" and self.device is META and storage >= 0:
             self._know(tensor, storage)
         return stand_in
-
-    def _plain(self, tensor: Tensor, kind: str) -> tuple[Tensor, int, TensorSpec] | None:
-        """The short way for the usual case: a dense tensor that fills a storage of its own."""
-        parameter = tensor.__class__ is Parameter
-        if not parameter and tensor.__class__ is not Tensor or tensor.layout is not STRIDED or self.dtype is not None:
-            return None
-        storage = tensor.untyped_storage()
-        address, size = storage._cdata, storage.nbytes()
-        if address in self.originals or not size or size != tensor.nbytes:
-            return None
-        shape, stride, dtype = tensor.shape, tensor.stride(), tensor.dtype
-        base = torch.empty_strided(shape, stride, dtype=dtype, device=META)
-        self.originals[address] = (base, storage)
-        index = self.rec.lasting(base, size, kind)
-        if parameter:
-            base = torch.Tensor._make_subclass(Parameter, base, tensor.requires_grad)
-        elif tensor.requires_grad and tensor.is_leaf:
-            base.requires_grad_()
-        self.stand_ins[id(tensor)] = base
-        return base, index, spec_of(shape, stride, dtype)
 
     def _know(self, tensor: Tensor, storage: int) -> None:
         """Integer buffers and small ones keep their values."""
@@ -383,8 +396,6 @@ def _uninitialised(tensor: Tensor) -> bool:
 
 def _logical(tensor: Tensor) -> int:
     """Elements a tensor stands for: packed 4-bit weights hold more than their own."""
-    if tensor.__class__ is Parameter and tensor.dtype.is_floating_point and tensor.element_size() > 1:
-        return tensor.numel()
     if _uninitialised(tensor):
         return 0
     state = getattr(tensor, "quant_state", None)

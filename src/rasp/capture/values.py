@@ -81,17 +81,23 @@ class Values:
     """The known storages of a run, by storage index."""
 
     def __init__(self) -> None:
-        self.slots: dict[int, _Slot] = {}
+        self.slots: dict[int, Any] = {}  # a _Slot, or the real tensor it will be made of when first looked at
         self.number = 0
         self.assumptions: set[tuple[str, str]] = set()  # (what was assumed, module) wherever a decision rested on it
 
     def assume(self, index: int, what: str, where: str) -> None:
         """What was just noted for this storage is an assumption."""
-        self.slots[index].assumed = (what, where)
+        self.slot(index).assumed = (what, where)
 
     def know(self, index: int, real: torch.Tensor) -> None:
         """A storage whose real content is at hand (the user's ids, an integer buffer, a constant)."""
-        self.slots[index] = _Slot(real)
+        self.slots[index] = real
+
+    def slot(self, index: int) -> _Slot:
+        held = self.slots[index]
+        if held.__class__ is not _Slot:
+            held = self.slots[index] = _Slot(held)
+        return held  # type: ignore[no-any-return]
 
     def forget(self, index: int) -> None:
         self.slots.pop(index, None)
@@ -102,20 +108,20 @@ class Values:
         """Put an operator on the tape. `made`: storage indices of its fresh outputs; `written`: of those it writes in place."""
         for index in made:
             self.slots[index] = _Slot()
-        holders = [self.slots[i] for i in (*made, *written)]
+        holders = [self.slot(i) for i in (*made, *written)]
         flat = [t for t in (outs if isinstance(outs, (tuple, list)) else (outs,)) if isinstance(t, torch.Tensor)]
-        operands = [_Operand(self.slots[i], t) for i, t in zip(made, flat)] if made else []
+        operands = [_Operand(self.slot(i), t) for i, t in zip(made, flat)] if made else []
         queue = iter(reads)
         node = _Node(self.number, func, self._bind(args, queue), self._bind(kwargs, queue), operands, holders)
         self.number += 1
         for slot in holders:
             slot.nodes.append(node)
         for index in reads:
-            self.slots[index].readers.append(node)
+            self.slot(index).readers.append(node)
 
     def _bind(self, value: Any, queue: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return _Operand(self.slots[next(queue)], value)
+            return _Operand(self.slot(next(queue)), value)
         if isinstance(value, (list, tuple)):
             return [self._bind(v, queue) for v in value]
         if isinstance(value, dict):
@@ -124,9 +130,9 @@ class Values:
 
     def real(self, index: int, tensor: torch.Tensor, op: str) -> torch.Tensor:
         """The real value of a known tensor (do not write to it), or DependsOnData."""
-        slot = self.slots.get(index)
-        if slot is None:
+        if index not in self.slots:
             raise DependsOnData(op, [tuple(tensor.shape)])
+        slot = self.slot(index)
         self._replay(slot, op, tuple(tensor.shape))
         return _Operand(slot, tensor).real()
 
