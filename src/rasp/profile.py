@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ TABLE = ("name", "type", "in_shape", "out_shape", "params", "flops", "mem_r", "m
 TREE = ("name", "type", "out_shape", "params", "macs", "flops", "flops%")
 BY_OP = ("name", "ops", "macs", "flops", "read", "write", "flops%")
 BY_TYPE = ("name", "calls", "params", "macs", "flops", "read", "write", "flops%")
-COMPARED = ("in_shape", "out_shape", "params", "macs", "flops", "read", "write")  # equal in blocks that fold
+COMPARED = ("params", "macs", "flops", "read", "write")  # equal in blocks that fold
 TREE_LINES = 60  # print(profile) shows as many levels as fit in this
 
 
@@ -192,10 +192,21 @@ def load(path: str | Path) -> Profile:
 
 def _folded(view: View, columns: Sequence[str]) -> Node:
     """The tree with equal neighbours joined: equal in all that is shown, in shapes, parameters, work and traffic."""
-    seen = dict.fromkeys((*COMPARED, *columns))
-    return trees.fold(
-        trees.grow(view.ledger), lambda part: tuple(view.value(name, part) for name in seen if name != "name")
-    )
+    asked = {name: view.asked(name) for name in (*COMPARED, *columns)}
+    seen = [name for name, ask in asked.items() if ask.column.form not in ("text", "shape") and not ask.share]
+
+    def signature(part: Part) -> Hashable:
+        return tuple(view.value(name, part) for name in seen), _first_shapes(view, part)
+
+    return trees.fold(trees.grow(view.ledger), signature)
+
+
+def _first_shapes(view: View, part: Part) -> Hashable:
+    """Of the first tensor in and out: what follows may be a cache that grows from block to block."""
+    if part.call is None:
+        return None
+    call = view.trace.calls[part.call]
+    return tuple(specs[0].shape for specs in (call.inputs, call.outputs) if specs)
 
 
 def _sorted(found: Report, column: str | None) -> Report:

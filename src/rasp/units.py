@@ -44,9 +44,9 @@ def ratio(value: float) -> str:
 
 
 def shape(value: object) -> str:
-    """(1, 3, 224, 224) → '1×3×224×224'; several shapes are joined by a comma."""
+    """(1, 3, 224, 224) → '1×3×224×224'; of several shapes the first, and how many more there are."""
     if not isinstance(value, tuple):
         return "" if value is None else str(value)
     if value and isinstance(value[0], tuple):
-        return ", ".join(shape(item) for item in value)
+        return f"{shape(value[0])} +{len(value) - 1}" if len(value) > 1 else shape(value[0])
     return "×".join(str(n) for n in value) if value else "scalar"

@@ -54,6 +54,6 @@ def test_a_share_that_is_there_never_reads_zero(share: float) -> None:
 
 def test_shapes() -> None:
     assert units.shape((1, 3, 224, 224)) == "1×3×224×224"
-    assert units.shape(((1, 2), (3,))) == "1×2, 3"
+    assert units.shape(((1, 2), (3,))) == "1×2 +1"
     assert units.shape(()) == "scalar"
     assert units.shape(None) == ""

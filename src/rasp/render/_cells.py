@@ -8,6 +8,7 @@ from .. import units
 from ..report import Heading, Row
 
 ESTIMATED = ("MAC", "FLOP", "op")  # what a row with an operator without a rule knows only a lower bound of
+SHAPES_SHOWN = 3
 MARKS = {"own": "+", "uncalled": "∅", "rest": "…"}
 BAR = "▏▎▍▌▋▊▉█"
 
@@ -16,11 +17,18 @@ def exact(heading: Heading, row: Row, value: Any) -> str:
     """All digits, and shapes as Python writes them."""
     if value is None:
         return missing(heading, row)
-    if heading.form in ("text", "shape"):
+    if heading.form == "shape":
+        return units.shape(value) if _are_many(value) else str(value)
+    if heading.form == "text":
         return str(value)
     if heading.form in ("share", "ratio"):
         return number(heading, value)
     return bounded(heading, row, str(value))
+
+
+def _are_many(value: Any) -> bool:
+    """Whether these are more shapes than a cell can hold: a cache of keys and values has one for each layer."""
+    return bool(value) and isinstance(value[0], tuple) and len(value) > SHAPES_SHOWN
 
 
 def short(heading: Heading, row: Row, value: Any) -> str:

@@ -41,28 +41,28 @@ class Grid:
         return sum(lane.width for lane in self.lanes) + len(GAP) * (len(self.lanes) - 1)
 
 
-def fitted(lanes: list[Lane], width: int | None) -> Grid:
-    """Cut long names, then leave out the least wanted columns, until a grid fits a width."""
+def fitted(lanes: list[Lane], width: int) -> Grid:
+    """Leave out the least wanted columns until the rest fits with its names cut, then cut no more than is needed."""
     grid = Grid(list(lanes))
-    while width is not None and grid.width > width:
-        if any(_shrink(lane, grid.width - width) for lane in grid.lanes):
-            continue
+    while _least(grid.lanes) > width:
         optional = [lane for lane in grid.lanes if lane.name and lane.name != "name"]
         if not optional:
             break
-        least = max(optional, key=lambda lane: _rank(lane.name, grid.lanes))
-        grid.lanes.remove(least)
-        grid.hidden.append(least.name)
+        last = max(optional, key=lambda lane: _rank(lane.name, grid.lanes))
+        grid.lanes.remove(last)
+        grid.hidden.append(last.name)
+    for lane in sorted(grid.lanes, key=lambda lane: -lane.width):
+        excess = grid.width - width
+        if excess > 0 and lane.cut is not None and lane.least is not None and lane.width > lane.least:
+            target = max(lane.least, lane.width - excess)
+            lane.cells = [lane.cut(cell, target) for cell in lane.cells]
     return grid
 
 
-def _shrink(lane: Lane, excess: int) -> bool:
-    """Cut a lane's cells towards its least width; False when there is nothing left to cut."""
-    if lane.cut is None or lane.least is None or lane.width <= lane.least:
-        return False
-    target = max(lane.least, lane.width - excess)
-    lane.cells = [lane.cut(cell, target) for cell in lane.cells]
-    return True
+def _least(lanes: list[Lane]) -> int:
+    """The width of lanes whose cells are cut as far as they may be."""
+    widths = (lane.width if lane.least is None else min(lane.width, lane.least) for lane in lanes)
+    return sum(widths) + len(GAP) * (len(lanes) - 1)
 
 
 def _rank(name: str, lanes: list[Lane]) -> tuple[int, int]:

@@ -105,6 +105,8 @@ def _cut(text: str, width: int) -> str:
     """Cut a name, not how often it repeats."""
     if len(text) <= width:
         return text
+    if "+ " in text:
+        return f"{text[: width - 1]}…"
     name, sign, times = text.rpartition(" ×")
     tail = f" ×{times}" if sign else ""
     return cells.clipped(name if sign else text, width - len(tail)) + tail
