@@ -23,20 +23,26 @@ RULED = {name.split(".")[0] for name in RULES}
 
 # Operators that torch always runs as their parts, so they are never met themselves.
 PARTS = """
-    corrcoef cov cumulative_trapezoid diff einsum fft_fft fft_fft2 fft_fftn fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2
-    fft_ifftn fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftn gradient istft
-    linalg_cond linalg_matrix_norm linalg_matrix_power linalg_matrix_rank linalg_norm linalg_tensorinv linalg_tensorsolve
-    linalg_vander matrix_exp_backward matrix_power nuclear_norm stft trapezoid trapz vander
+    corrcoef cov cumulative_trapezoid diff einsum fft_fft fft_fft2 fft_fftn fft_hfft fft_hfft2 fft_hfftn
+    fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft
+    fft_rfft2 fft_rfftn gradient istft linalg_cond linalg_matrix_norm linalg_matrix_power linalg_matrix_rank
+    linalg_norm linalg_tensorinv linalg_tensorsolve linalg_vander matrix_exp_backward matrix_power nuclear_norm
+    stft trapezoid trapz vander
 """
 # Operators of TorchScript on lists and numbers, tests of torch itself, and one that looks for an algorithm.
 NO_MODEL = """
-    Bool Complex ComplexImplicit Delete Float FloatImplicit Int IntImplicit ScalarImplicit __contains__ __getitem__
-    __interpolate __upsample __upsample_bilinear __upsample_nearest _cslt_sparse_mm_search _foobar _set_item
-    _tensor_to_list _test_ambiguous_defaults _test_autograd_multiple_dispatch _test_functorch_fallback
+    Bool Complex ComplexImplicit Delete Float FloatImplicit Int IntImplicit ScalarImplicit __contains__
+    __getitem__ __interpolate __upsample __upsample_bilinear __upsample_nearest _cslt_sparse_mm_search _foobar
+    _set_item _tensor_to_list _test_ambiguous_defaults _test_autograd_multiple_dispatch _test_functorch_fallback
     _test_optional_filled_intlist _test_optional_floatlist _test_optional_intlist _test_parallel_materialize
-    _test_string_default _test_warn_in_autograd clear count dict dist_backward from_file get get_gradients grad items keys pop popitem
-    remove setdefault sorted update
+    _test_string_default _test_warn_in_autograd clear count dict dist_backward from_file get get_gradients grad
+    items keys pop popitem remove setdefault sorted update
 """
+
+
+# Gone from torch 2.14.
+OLDER = {f"aten::{name}" for name in "cholesky qr rename rename_ refine_names align_to align_as align_tensors".split()}
+CHECKED = {"quantile", "nanquantile"}  # torch 2.11 compares their bounds, which takes values, on the CPU only
 
 
 def operators() -> dict[str, bool]:
@@ -90,7 +96,7 @@ def _is_core(name: str) -> bool:
 @pytest.mark.skipif(not torch.__version__.startswith("2.14"), reason="other versions of torch have other operators")
 def test_no_rule_is_for_an_operator_that_does_not_exist():
     known = {schema.name for schema in torch._C._jit_get_all_schemas()}
-    assert {name for name in RULED | FREE if name.startswith(("aten::", "prims::"))} <= known
+    assert {name for name in RULED | FREE if name.startswith(("aten::", "prims::"))} <= known | OLDER
 
 
 def test_nothing_is_both_free_and_ruled():
@@ -205,7 +211,7 @@ def test_the_device_does_not_change_the_count(database):
                 counts = [
                     [sum(f(work_of(s)) for s in specs) for f in (flops, lambda w: w.mac)] for specs in (here, there)
                 ]
-                if counts[0] != counts[1]:
+                if counts[0] != counts[1] and op.name not in CHECKED:
                     different[op.name] = counts
     assert compared > 800
     assert not different

@@ -152,6 +152,23 @@ def test_torchvision_operators_need_no_torchvision():
     assert boxes.div == 45
 
 
+def test_operators_of_other_libraries():
+    tokens, experts = tensor(40, 16), tensor(4, 16, 8)
+    forward = known(spec("transformers::grouped_mm_fallback", tokens, experts, tensor(4), out=tensor(40, 8)))
+    backward = spec(
+        "transformers::grouped_mm_fallback_backward", tokens, experts, tensor(4), tensor(40, 8), out=(tokens, experts)
+    )
+    assert (forward.mac, known(backward).mac) == (40 * 16 * 8, 2 * 40 * 16 * 8)
+    q, k = tensor(2, 6, 4, 8), tensor(2, 10, 2, 8)
+    flash = spec("flash_attn::_flash_attn_forward", q, k, k, 0.0, None, False, -1, -1, 0.0, None, False, out=(q,))
+    plain = spec("aten::_flash_attention_forward", q, k, k, None, None, 6, 10, 0.0, False, False, out=(q,))
+    assert primitives(known(flash)) == primitives(known(plain))
+    packed = spec(
+        "bitsandbytes::gemv_4bit", tensor(1, 1, 64), tensor(16 * 64 // 2, 1), (16, 64), tensor(8), None, 64, out=q
+    )
+    assert known(packed).mac == 16 * 64
+
+
 def test_masks_and_indices_are_integer_work():
     mask = meta(4, 4, dtype=torch.bool)
     assert flops(total(lambda: (mask & mask, ~mask, mask.any(), mask.cumsum(0)))) == 0

@@ -9,7 +9,7 @@ whichever kernel a device picks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..records import TensorSpec
@@ -99,3 +99,28 @@ def _batch(q: TensorSpec, k: TensorSpec) -> int:
     for i in range(4, max(q.ndim, k.ndim) + 1):
         count *= max(q.shape[-i] if q.ndim >= i else 1, k.shape[-i] if k.ndim >= i else 1)
     return count
+
+
+def packed(q: TensorSpec, k: TensorSpec, v: TensorSpec, starts: Any) -> Shape:
+    """The Shape of (batch, length, heads, features) tensors, or of (total length, heads, features) ones with
+    `starts`.
+    """
+    heads, features = q.shape[-2:]
+    if starts is None:
+        batch, queries, keys = q.shape[0], q.shape[-3], k.shape[-3]
+    else:
+        batch = max(starts.shape[0] - 1, 1)
+        queries, keys = -(-_length(q) // batch), -(-_length(k) // batch)
+    return Shape(batch * heads, batch * k.shape[-2], queries, keys, features, v.shape[-1])
+
+
+def _length(tensor: TensorSpec) -> int:
+    return tensor.numel // max(tensor.shape[-1] * tensor.shape[-2], 1)
+
+
+def windowed(a: Shape, window: Any, causal: Any) -> Shape:
+    """Causal (from the last query) or bounded to a window; -1 and None leave a side open."""
+    left, right = window or (None, None)
+    bounded = causal or any(w is not None and w >= 0 for w in (left, right))
+    skipped = window_pairs(a.queries, a.keys, left, 0 if causal else right) if bounded else 0
+    return replace(a, masked=bool(bounded), skipped=skipped)

@@ -1,41 +1,23 @@
 """Attention kernels one level below SDPA (batch, length, heads, features), with sequences of unequal length packed
 or not.
 
-Of packed sequences only the number and the total length are known: they count as equally long.
+Of packed sequences only the number and the total length are known: they count as equally long (rounded up).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from ..records import OpSpec, TensorSpec
+from ..records import OpSpec
 from . import Work, rule
-from ._attention import Shape, backward, causal_pairs, forward, heads_first, window_pairs
-
-
-def packed(q: TensorSpec, k: TensorSpec, v: TensorSpec, starts: Any) -> Shape:
-    """The Shape of (batch, length, heads, features) tensors, or of (total length, heads, features) ones with
-    `starts`.
-    """
-    heads, features = q.shape[-2:]
-    if starts is None:
-        batch, queries, keys = q.shape[0], q.shape[-3], k.shape[-3]
-    else:
-        batch = max(starts.shape[0] - 1, 1)
-        queries, keys = -(-_length(q) // batch), -(-_length(k) // batch)
-    return Shape(batch * heads, batch * k.shape[-2], queries, keys, features, v.shape[-1])
-
-
-def _length(tensor: TensorSpec) -> int:
-    return tensor.numel // max(tensor.shape[-1] * tensor.shape[-2], 1)
+from ._attention import Shape, backward, causal_pairs, forward, heads_first, packed, window_pairs, windowed
 
 
 def flash_shape(call: OpSpec, first: int, starts: int, causal: int, dropout: int) -> Shape:
     q, k, v = call.args[first : first + 3]
     a = packed(q, k, v, call.args[starts])
     window = (call.kwargs.get("window_size_left"), call.kwargs.get("window_size_right"))
-    return replace(_windowed(a, window, call.args[causal]), dropout=call.args[dropout])
+    return replace(windowed(a, window, call.args[causal]), dropout=call.args[dropout])
 
 
 @rule("aten::_flash_attention_forward")
@@ -92,16 +74,9 @@ def varlen(call: OpSpec) -> Work:
 @rule("torch_attn::_varlen_attn_backward")
 def varlen_backward(call: OpSpec) -> Work:
     _, q, k, v, _, _, starts, _, _, _, causal = call.args[:11]
-    return backward(_windowed(packed(q, k, v, starts), call.args[13], causal))
+    return backward(windowed(packed(q, k, v, starts), call.args[13], causal))
 
 
 def _varlen(call: OpSpec, first: int) -> Shape:
     q, k, v, starts = call.args[first : first + 4]
-    return _windowed(packed(q, k, v, starts), call.args[first + 9], call.args[first + 7])
-
-
-def _windowed(a: Shape, window: Any, causal: Any) -> Shape:
-    left, right = window or (None, None)
-    bounded = causal or any(w is not None and w >= 0 for w in (left, right))
-    skipped = window_pairs(a.queries, a.keys, left, 0 if causal else right) if bounded else 0
-    return replace(a, masked=bool(bounded), skipped=skipped)
+    return windowed(packed(q, k, v, starts), call.args[first + 9], call.args[first + 7])

@@ -35,7 +35,7 @@ def columns(b: TensorSpec, a: TensorSpec) -> int:
     return b.shape[-1] if b.ndim >= a.ndim else 1
 
 
-@rule("aten::linalg_cholesky_ex", "aten::linalg_cholesky")
+@rule("aten::linalg_cholesky_ex", "aten::linalg_cholesky", "aten::cholesky")
 def cholesky(call: OpSpec) -> Work:
     """n³/3"""
     x = call.args[0]
@@ -121,7 +121,7 @@ def triangular_solve(call: OpSpec) -> Work:
     return spread(a.shape[-1] ** 2 * b.shape[-1], b)
 
 
-@rule("aten::linalg_qr")
+@rule("aten::linalg_qr", "aten::qr")
 def qr(call: OpSpec) -> Work:
     """Householder: 2·n²·(m - n/3), and as much again to form Q."""
     x, mode = call.args[:2]

@@ -25,6 +25,7 @@ free(*(
         "_test_autograd_multiple_dispatch_view", "_grad_sum_to_size", "set_", "set", "set_data", "resize_",
         "resize_as_", "resize", "resize_as", "_resize_output_", "_resize_output", "shallow_copy_data_",
         "_reshape_from_tensor",
+        "rename", "rename_", "refine_names", "align_to", "align_as", "align_tensors",
     )
 ))  # fmt: skip
 # Questions about a tensor, answered from its description.
