@@ -11,6 +11,7 @@ from .branch import Branch
 from .columns import COLUMNS, Column, find
 from .columns import load as load_columns
 from .conventions import CONVENTIONS, Convention
+from .conventions import get as get_convention
 from .conventions import load as load_conventions
 from .errors import InputError, NotBuiltError, UncountedError, UnknownName
 from .profile import REPORTS, TABLE, Profile, load
@@ -85,7 +86,12 @@ def stat(
     excludes: Sequence[str] | None = None,
     save_path: str | Path | None = None,
     convention: str | None = None,
-    **capture: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    dtypes: Any = None,
+    mode: str = "eval",
+    dtype: Any = None,
+    autocast: Any = None,
+    strict: bool = False,
 ) -> Any:
     """Print a model's cost layer by layer, in evaluation mode without gradients, and return what `returns` names.
 
@@ -105,7 +111,19 @@ def stat(
     if report_type is not None and report_type not in REPORTS:
         raise UnknownName("report type", report_type, [*REPORTS, "None"])
     fields = choose(report_fields, includes, excludes)
-    found = profile(model, inputs, input_shape=input_shape, device=device, **{"mode": "eval"} | capture)
+    get_convention(convention)
+    found = profile(
+        model,
+        inputs,
+        input_shape=input_shape,
+        kwargs=kwargs,
+        dtypes=dtypes,
+        mode=mode,
+        device=device,
+        dtype=dtype,
+        autocast=autocast,
+        strict=strict,
+    )
     if report_type is None:
         return None
     report = found.table(report_type, fields, convention, include_root)
@@ -124,7 +142,7 @@ def choose(
     start = _names(fields, "report_fields") if fields is not None else list(TABLE)
     added, left_out = _names(includes, "includes"), _names(excludes, "excludes")
     for name in (*start, *added, *left_out):
-        find(name)
+        get_convention(find(name).convention)
     kept = [name for name in start if name not in left_out]
     chosen = list(dict.fromkeys([*kept, *added]))
     if not chosen:

@@ -156,7 +156,7 @@ class Profile:
         specs = dict(self._given.specs)
         for index, spec in enumerate(self.trace.specs):
             rule = rules.find(spec)
-            if rule is not None and not rule.__module__.startswith(f"{__package__}."):
+            if rule is not None and not str(getattr(rule, "__module__", "")).startswith(f"{__package__}."):
                 specs[index] = ledger.works[index] or rules.Work(read=0, write=0)
         calls = {
             entry.call: entry.work for entry in ledger.entries if entry.call is not None and entry.work is not None

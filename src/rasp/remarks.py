@@ -14,7 +14,7 @@ NAMES_SHOWN = 4
 
 def facts(trace: Trace, info: dict[str, Any]) -> dict[str, str]:
     """What was run: inputs, mode, phases, and where it was captured."""
-    named = [(f"{name} " if not name.isdigit() else "", spec) for name, spec in trace.inputs]
+    named = [(f"{name} " if not name.replace(".", "").isdigit() else "", spec) for name, spec in trace.inputs]
     inputs = ", ".join(f"{name}{spec.shape} {spec.dtype}" for name, spec in named)
     seen = {op.phase for op in trace.ops}
     phases = " + ".join(name for phase, name in enumerate(PHASES) if phase == 0 or phase in seen)
@@ -51,8 +51,9 @@ def _capture(info: dict[str, Any]) -> list[str]:
         return []
     at = f" ({reason['where']})" if reason.get("where") else ""
     inside = f" in {reason['module']}" if reason.get("module") else ""
-    op = f"{reason['op']}: " if reason.get("op") else ""
-    return [f"run for real on {place(info)}, since {op}{reason.get('why', 'it could not run on meta')}{inside}{at}"]
+    why = str(reason.get("why") or "it could not run on meta")
+    op = f"{reason['op']}: " if reason.get("op") and str(reason["op"]) not in why else ""
+    return [f"run for real on {place(info)}, since {op}{why}{inside}{at}"]
 
 
 def _gaps(view: View) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from .columns import Form
+from .errors import UnknownName
 from .parts import Part
 from .tree import Node
 from .view import View
@@ -80,6 +81,10 @@ class Report:
 
     def value(self, row: Row, column: str) -> Any:
         return row.values[self.columns.index(column)]
+
+    def sorted(self, column: str | None, top: int | None = None) -> Report:
+        """Rows from the largest value of a column down; those past `top` become one row, so that nothing is lost."""
+        return ordered(self, column, top)
 
     def render(self, format: str = "text") -> str | bytes:
         """The report in one of the formats of rasp/render."""
@@ -167,6 +172,8 @@ def _short_name(node: Node, parent: Node | None) -> str:
 def ordered(report: Report, sort: str | None = None, top: int | None = None) -> Report:
     """Rows from the largest value of a column down; those past `top` become one row, so that nothing is lost."""
     rows = list(report.rows)
+    if sort is not None and sort not in report.columns:
+        raise UnknownName("shown column", sort, report.columns)
     if sort is not None:
         at = report.columns.index(sort)
         rows.sort(key=lambda line: _size(line.values[at]), reverse=True)

@@ -190,7 +190,7 @@ def test_the_backward(rasp: Rasp) -> None:
         (["stat", "mobilenet_v2", "--convention", "raps"], 2, "Did you mean 'rasp'"),
         (["stat", "mobilenet_v2", "-i", "1x3"], 2, "-i 1x3 is not understood"),
         (["stat", "mobilenet_v2", "-i", "1,3", "-i", "x=1,3"], 2, "Name every -i or none"),
-        (["stat", "mobilenet_v2", "--sort", "buffers"], 2, "not shown"),
+        (["stat", "mobilenet_v2", "--sort", "buffers"], 2, "no shown column named"),
         (["stat", "own.py:tiny"], 2, "with -i"),
         (["stat", "own.py:tinny", "-i", "1,8"], 2, "Did you mean 'tiny'"),
         (["stat", "own.py:number", "-i", "1,8"], 2, "must be a function or class"),

@@ -14,14 +14,13 @@ from ..errors import FileError, InputError, RaspError, UncountedError
 
 OK, FOUND, USAGE, MODEL, INTERRUPTED = 0, 1, 2, 3, 130
 
-HELP = """What each part of a PyTorch model costs: parameters, MACs, FLOPs and memory traffic.
-
-A MODEL is a built-in name, torchvision:NAME, timm:NAME, hf:CONFIG.json, package.module:factory, file.py:factory or a
-saved profile.json.
-
-Exit codes: 0 done, 1 something was found (an operator without a rule under --strict), 2 wrong usage, 3 the model could
-not be loaded or run, 130 interrupted. With --traceback an error shows where it came from.
-"""
+HELP = (
+    "What each part of a PyTorch model costs: parameters, MACs, FLOPs and memory traffic.\n\n"
+    "A MODEL is a built-in name, torchvision:NAME, timm:NAME, hf:CONFIG.json, package.module:factory, file.py:factory "
+    "or a saved profile.json.\n\n"
+    "Exit codes: 0 done, 1 something was found (an operator without a rule under --strict), 2 wrong usage, 3 the model "
+    "could not be loaded or run, 130 interrupted. With --traceback an error shows where it came from."
+)
 
 
 def app() -> App:

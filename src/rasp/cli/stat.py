@@ -10,9 +10,10 @@ from cyclopts import Parameter
 
 from .. import api, render
 from ..columns import find
+from ..conventions import get as get_convention
 from ..errors import CaptureError, InputError
 from ..profile import Profile
-from ..report import Report, ordered
+from ..report import Report
 from . import say, words, write
 
 Mode = Literal["eval", "train", "as-is"]
@@ -85,17 +86,16 @@ class Ask:
         """Refuse names that do not exist before the model is built."""
         if self.format not in (None, "table", "tree"):
             render.get(self.format or "")
+        get_convention(self.convention)
         for name in (*(self.columns or ()), *(self.includes or ()), *(self.excludes or ()), *filter(None, [self.sort])):
-            find(name)
+            get_convention(find(name).convention)
 
     def report(self, found: Profile) -> Report:
         report = self._made(found, self.columns)
         if self.includes or self.excludes:
             report = self._made(found, api.choose(report.columns, self.includes, self.excludes))
         sort = self.sort or ("flops" if self.by in ("op", "type") and "flops" in report.columns else None)
-        if sort is not None and sort not in report.columns:
-            raise InputError(f"--sort {sort}: that column is not shown. Shown are {', '.join(report.columns)}.")
-        return ordered(report, sort, self.top) if report.layout == "table" else report
+        return report.sorted(sort, self.top) if report.layout == "table" else report
 
     def _made(self, found: Profile, columns: list[str] | None) -> Report:
         if self.by == "op":

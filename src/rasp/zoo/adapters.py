@@ -48,13 +48,18 @@ class Source:
         return {"inputs": [torch.rand(shape[-3:]) for shape in images]}
 
     def model(self, *, virtual: bool, **kwargs: Any) -> nn.Module:
-        """Build the model; whatever it raises becomes a ModelError."""
+        """Build the model, on meta where it lets itself be; whatever it raises becomes a ModelError."""
         try:
-            with torch.device("meta") if virtual and self.virtual else _nothing():
+            if virtual and self.virtual:
+                with torch.device("meta"):
+                    made = self.build(**kwargs)
+            else:
                 made = self.build(**kwargs)
         except RaspError:
             raise
         except Exception as error:
+            if virtual and self.virtual:
+                return self.model(virtual=False, **kwargs)
             raise ModelError(f"{self.title} could not be built: {type(error).__name__}: {error}") from error
         if not isinstance(made, nn.Module):
             raise InputError(f"{self.title} gave a {type(made).__name__}; it must give a torch.nn.Module.")
@@ -220,11 +225,6 @@ def _importing(place: str, folder: Path) -> Iterator[None]:
         raise ModelError(f"{place} could not be imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(str(folder))
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
 
 
 def _library(module: str, package: str) -> Any:
