@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import archive, coverage, parts, remarks, render, report, rules
 from . import tree as trees
+from .columns import BACKWARD
 from .conventions import get as get_convention
 from .errors import UnknownName
 from .ledger import Given, Ledger
@@ -114,19 +115,19 @@ class Profile:
     ) -> Report:
         """The tree of modules to a depth; equal blocks in a row are one line (`layers.0-31 ×32`), their sum."""
         view = self.view(convention)
-        names = ("name", *(name for name in columns or TREE if name != "name"))
+        names = ("name", *(name for name in columns or self._tree_columns if name != "name"))
         root = _folded(view, names) if fold else trees.grow(view.ledger)
         return self._explained(view, report.tree(view, root, names, self._title, depth))
 
     def overview(self) -> Report:
         """The tree, as many levels as fit on a page: what print shows."""
         view = self.view()
-        root = _folded(view, TREE)
+        root = _folded(view, self._tree_columns)
         levels = [level for level, _ in root.walk()]
         depth = max(levels)
         while depth > 1 and sum(level <= depth for level in levels) > TREE_LINES:
             depth -= 1
-        found = report.tree(view, root, TREE, self._title, depth)
+        found = report.tree(view, root, self._tree_columns, self._title, depth)
         if depth < max(levels):
             found.notes.append(f"{depth} of {max(levels)} levels shown")
         return self._explained(view, found)
@@ -137,6 +138,11 @@ class Profile:
     def _explained(self, view: View, found: Report) -> Report:
         notes = [*found.notes, *remarks.notes(view, self.info, found.columns)]
         return replace(found, facts=remarks.facts(self.trace, self.info), notes=notes)
+
+    @property
+    def _tree_columns(self) -> tuple[str, ...]:
+        """The usual columns, and the backward's work where there was one."""
+        return (*TREE[:-1], "flops_bwd", TREE[-1]) if any(op.phase == BACKWARD for op in self.trace.ops) else TREE
 
     @property
     def _title(self) -> str:

@@ -19,7 +19,8 @@ def facts(trace: Trace, info: dict[str, Any]) -> dict[str, str]:
     seen = {op.phase for op in trace.ops}
     phases = " + ".join(name for phase, name in enumerate(PHASES) if phase == 0 or phase in seen)
     mode = str(info.get("mode") or "eval")
-    return {"input": inputs or "none", "mode": mode, "phases": phases, "captured on": place(info)}
+    supposed = {f"as if {name}": str(info[name]) for name in ("dtype", "autocast") if info.get(name)}
+    return {"input": inputs or "none", "mode": mode, "phases": phases, **supposed, "captured on": place(info)}
 
 
 def place(info: dict[str, Any]) -> str:

@@ -112,3 +112,11 @@ def test_print_shows_as_many_levels_as_fit() -> None:
     text = str(Profile(b.trace, {}))
     assert "1 of 2 levels shown" in text
     assert text.count("Block") == 40
+
+
+def test_a_backward_shows_in_the_tree() -> None:
+    trace = blocks(2)
+    assert "flops_bwd" not in Profile(trace, {}).tree().columns
+    trace.ops.append(trace.ops[0]._replace(phase=1))
+    assert "flops_bwd" in Profile(trace, {}).tree().columns
+    assert "forward + backward" in str(Profile(trace, {}))
