@@ -56,7 +56,8 @@ $(VENV)/.bench-ready: $(READY) requirements/bench.lock
 bench: $(VENV)/.bench-ready  ## speed against a bare forward and against other profilers; writes docs/speed.md
 	$(VENV)/bin/python benchmarks/speed.py --write docs/speed.md
 
-docs-tables: $(READY)  ## counts against an independent oracle; writes docs/verified-models.md
+docs-tables: $(READY)  ## counts beside an independent count, and the picture; writes docs/verified-models.md, docs/tree.svg
+	$(VENV)/bin/python docs/picture.py
 	$(VENV)/bin/python benchmarks/oracle.py --write docs/verified-models.md
 
 lock:  ## resolve the lock files anew from requirements/*.in
