@@ -371,7 +371,7 @@ def page(only: str, peers: bool) -> tuple[str, Bounds]:
     if not only:
         parts += [
             "## A model that fits on no machine",
-            "A Llama with hidden size 16384 and 126 layers on 8192 tokens; the first profile in a process, and the next.",
+            "A Llama with hidden size 16384 and 126 layers, 8192 tokens; the first profile in a process, and the next.",
             large_section(bounds),
             "## Growth with the model",
             growth_section(bounds),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import nn
@@ -126,3 +129,13 @@ def test_an_optimiser_is_not_stepped():
     rasp.profile(model, input_shape=(3, 4), backward=True, optimizer=optimizer)
     assert optimizer.state == {}
     assert_untouched(model, before)
+
+
+def test_a_profiled_model_can_be_freed():
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.LSTM(8, 3))
+    parameter = weakref.ref(model[0].weight)
+    profile = rasp.profile(model, input_shape=(5, 4), backward=True)
+    del model
+    gc.collect()
+    assert parameter() is None
+    assert profile.total("params") == 40 + 4 * 3 * (8 + 3 + 2)
