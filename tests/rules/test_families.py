@@ -118,6 +118,8 @@ def test_cross_entropy_whole_and_in_parts():
 def test_dropout_counts_nothing_in_evaluation():
     assert primitives(total(lambda: F.dropout(meta(10), 0.5, training=True))) == {"rand": 10, "div": 10, "mul": 10}
     assert flops(total(lambda: F.dropout(meta(10), 0.5, training=False))) == 0
+    whole = spec_of(aten.native_dropout.default, meta(10), 0.5, False)
+    assert primitives(known(whole)) == {}
 
 
 def test_random_numbers_are_no_flops():

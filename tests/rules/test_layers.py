@@ -139,6 +139,10 @@ def test_composite_activations(name, each):
     assert flops(total(lambda: getattr(nn, name)()(meta(3, 4)))) == 12 * each
 
 
+def test_gelu_with_tanh_is_another_form():
+    assert primitives(total(lambda: F.gelu(meta(5), approximate="tanh"))) == {"mul": 30, "add": 10, "tanh": 5}
+
+
 def test_softmax_is_five_per_element_less_two_per_row():
     assert flops(total(lambda: F.softmax(meta(4, 7), -1))) == 5 * 28 - 2 * 4
     safe = spec_of(aten._safe_softmax.default, meta(4, 7), -1)

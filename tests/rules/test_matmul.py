@@ -166,3 +166,9 @@ def test_sparse_operand_multiplies_its_stored_elements():
     for sparse in (dense.to_sparse(), dense.to_sparse_csr()):
         work = total(lambda sparse=sparse: torch.sparse.mm(sparse, torch.ones(8, 5)))
         assert work.mac == 3 * 5
+
+
+def test_sparse_weight_of_a_linear_layer():
+    weight = torch.eye(8)[:5].to_sparse()
+    work = known(op_spec(aten.linear.default, (torch.ones(3, 8), weight, None), {}, torch.ones(3, 5)))
+    assert (work.mac, work.dot) == (3 * 5, 15)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from rasp import rules
@@ -90,3 +93,9 @@ def test_work_adds_and_multiplies():
     one = Work(mac=2, add=3, read=4, write=5)
     assert one + one == 2 * one == Work(mac=4, add=6, read=8, write=10)
     assert (one + Work()).read is None
+
+
+def test_families_share_through_underscored_files_only():
+    for file in Path(rules.__file__).parent.glob("*.py"):
+        shared = re.findall(r"^from \.(\w+) import", file.read_text(), re.MULTILINE)
+        assert all(name.startswith("_") for name in shared), file.name
