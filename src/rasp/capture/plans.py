@@ -48,7 +48,7 @@ class Plan:
         self.is_view = self.kind == "view"
 
     def _kind(self, schema: Any, tags: Any, written: list[Any]) -> str:
-        if self.name in UNDECLARED_VIEWS or torch.Tag.inplace_view in tags:
+        if self.name in UNDECLARED_VIEWS or torch.Tag.inplace_view in tags or self.name.startswith(("profiler::", "prim::")):
             return "view"
         if written:
             lists = any("[]" in str(a.type) for _, a in written)

@@ -14,6 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..records import OpSpec
+from .blueprint import forget_all
 from .plans import META, PLANS, Plan, duplicates, plan_of, scan
 from .recorder import FORWARD, Recorder
 from .routes import recurrent_outputs
@@ -46,8 +47,9 @@ _runs = 0
 
 
 def clear_memo() -> None:
-    """Forget every operator's result (they are found again when needed)."""
+    """Forget every operator's result and every model's stand-ins (they are found again when needed)."""
     MEMO.clear()
+    forget_all()
 
 
 class Propagation(TorchDispatchMode):

@@ -74,6 +74,10 @@ class Recorder:
         self.by_address[tensor.untyped_storage()._cdata] = index
         return index
 
+    def restart(self) -> None:
+        """Forget the storages noted so far."""
+        self.sizes, self.kinds, self.born, self.died, self.by_address = [], [], [], [], {}
+
     def _death(self, watch: _Watch) -> None:
         if not self.closed:
             self.died[watch.index] = len(self.ops)

@@ -312,7 +312,8 @@ def _on_meta(request: Request) -> Trace:
     run = _Run(request, META)
     mode = Propagation(run.rec, run.values, memo=request.memo)
     try:
-        run.shadow = run.stand.build(request.model, run.boundary, request.training)
+        keep = request.memo and not request.grad and request.dtype is None
+        run.shadow = run.stand.build(request.model, run.boundary, request.training, keep=keep)
         mode.originals = run.stand.originals
         noted: list[tuple[str, Any]] = []
 
@@ -342,6 +343,7 @@ def _on_meta(request: Request) -> Trace:
         places = sorted({run.stand.modules[int(i)].path or "the model itself" for i in mode.adopted if i})
         request.notes.append(f"Tensors from outside the model were met in {', '.join(places[:5])}: taken as constants.")
     request.notes.extend(_assumptions(run))
+    run.stand.finished(request.model)
     return run.trace(noted, out, request.notes)
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from ..records import ModuleInfo, TensorInfo, TensorSpec
+from .blueprint import Blueprint, put, take
 from .plans import META
 from .recorder import Recorder
 from .specs import known_spec as _spec_get
@@ -27,7 +28,7 @@ from .values import Values
 Tensor = torch.Tensor
 Parameter = nn.Parameter
 OWN = frozenset(nn.Module().__dict__) | {"_is_hf_initialized", "_forward_module", "_is_fsdp_managed_module"}
-HOOKS = tuple(name for name in nn.Module().__dict__ if name.endswith("_hooks") or "hooks_" in name)
+HOOKS = tuple(name for name in nn.Module().__dict__ if "hooks" in name and "state_dict" not in name)
 ATOMS = (
     int,
     float,
@@ -42,7 +43,7 @@ ATOMS = (
     torch.Size,
     types.FunctionType,
 )
-PLAIN = (int, float, bool, str)
+PLAIN = frozenset((int, float, bool, str))
 SMALL_BUFFER = 4096
 SMALL_COPY = 1 << 24  # bytes: a real run gets a copy of buffers up to this size
 STRIDED = torch.strided
@@ -84,24 +85,50 @@ class StandIns:
         self.stand_ins: dict[int, Tensor] = {}
         self.infos: dict[int, TensorInfo] = {}
         self.originals: dict[int, tuple[Any, Any]] = {}
-        self.keep: list[Any] = []
+        self.keep: list[Any] = []  # the user's modules, in the order of `pending`
+        self.kept_tensors: list[Tensor] = []
         self.indices: dict[int, int] = {}
         self.scripted: list[nn.Module] = []
         self.lazy = False
         self.classes: set[type] = set()
+        self.pending: list[tuple[Any, dict[str, Any], ModuleInfo]] = []  # every shadow, its attributes, its record
+        self.mapped: list[tuple[Any, dict[str, Any], ModuleInfo]] = []  # those whose attributes must be looked at
+        self.blueprint: Blueprint | None = None
 
-    def build(self, root: nn.Module, boundary: Callable[[Any, int], Any], training: bool | None) -> Any:
-        """The shadow of a model. `boundary(shadow, index)` makes the callable that stands at each module's door."""
-        self.boundary = boundary
-        self.training = training
-        shadow = self._module(root, "", -1)
-        for index in range(len(self.pending)):
-            self._attributes(*self.pending[index])
+    def build(self, root: nn.Module, boundary: Callable[[Any, int], Any], training: bool | None, *, keep: bool = False) -> Any:
+        """The shadow of a model. `boundary(shadow, index)` makes the callable that stands at each module's door.
+
+        `keep` takes the stand-ins of the last capture of the same model, where nothing has changed since.
+        """
+        self.boundary, self.training = boundary, training
+        blueprint = take(root) if keep else None
+        shadow = None if blueprint is None else blueprint.renew(root, self)
+        if shadow is None:
+            shadow = self._module(root, "", -1)
+            count = len(self.modules)
+            self.mapped = self.pending[:]
+            if keep and not self.scripted and not self.lazy:
+                blueprint = Blueprint(self, _plain_attributes)
+            for entry in self.mapped:
+                self._attributes(*entry)
+            for entry in self.pending[len(self.mapped) :]:
+                self._attributes(*entry)
+            self.blueprint = blueprint if len(self.modules) == count else None
+        else:
+            count = len(self.modules)
+            for entry in self.mapped:
+                self._attributes(*entry)
+            if len(self.modules) != count:  # an attribute now holds a module that was not there: build anew
+                self.rec.restart()
+                self.__init__(self.rec, self.values, device=self.device, dtype=self.dtype)  # type: ignore[misc]
+                return self.build(root, boundary, training)
+            self.blueprint = blueprint
         return shadow
 
-    @functools.cached_property
-    def pending(self) -> list[tuple[Any, dict[str, Any], ModuleInfo]]:
-        return []
+    def finished(self, root: nn.Module) -> None:
+        """Keep the blueprint for the next time, if the run left it as it was."""
+        if self.blueprint is not None and self.blueprint.intact():
+            put(root, self.blueprint)
 
     # -- modules --------------------------------------------------------------------------------------------------
 
@@ -131,10 +158,9 @@ class StandIns:
         state = module.__dict__.copy()
         set_attribute(shadow, "__dict__", state)
         self.shadows[id(module)] = shadow
-        self.keep.append(module)
         if self.training is not None:
             state["training"] = self.training
-        prefix = f"{path}." if path else ""
+        prefix = path + "." if path else ""
         tensors = state["_parameters"]
         state["_parameters"] = self._registered_all(tensors, prefix, info, "parameter") if tensors else {}
         tensors = state["_buffers"]
@@ -148,6 +174,7 @@ class StandIns:
         if hasattr(kind, "_weight_bias") and not children:
             self._packed(module, prefix, info)
         state["_compiled_call_impl"] = self.boundary(shadow, index)
+        self.keep.append(module)
         self.pending.append((shadow, state, info))
         return shadow
 
@@ -194,7 +221,8 @@ class StandIns:
             address, size = storage._cdata, storage.nbytes()
             shape, stride, dtype = tensor.shape, tensor.stride(), tensor.dtype
             spec = _spec_get((shape, stride, dtype)) or spec_of(shape, stride, dtype)
-            if address in originals or not size or size != spec.nbytes:
+            count = tensor.numel()
+            if address in originals or not size or size != count * tensor.element_size():
                 held[name] = self._registered(tensor, prefix + name, info, kind)
                 continue
             stand_in = empty_strided(shape, stride, dtype=dtype, device=META)
@@ -206,7 +234,7 @@ class StandIns:
             elif wanted and tensor.is_leaf:
                 stand_in.requires_grad_()
             held[name] = self.stand_ins[id(tensor)] = stand_in
-            record = TensorInfo([prefix + name], spec, kind, wanted, index, size // spec.itemsize)
+            record = TensorInfo([prefix + name], spec, kind, wanted, index, count)
             self.infos[id(tensor)] = record
             info.tensors.append(len(self.tensors))
             self.tensors.append(record)
@@ -235,10 +263,9 @@ class StandIns:
 
     def _know(self, tensor: Tensor, storage: int) -> None:
         """Integer buffers and small ones keep their values."""
-        floating = tensor.dtype.is_floating_point
-        if floating and (tensor.numel() > SMALL_BUFFER or self.dtype is not None) or tensor.layout is not STRIDED:
+        if tensor.is_meta or tensor.layout is not STRIDED:
             return
-        if tensor.device.type != "meta":
+        if not tensor.dtype.is_floating_point or (tensor.numel() <= SMALL_BUFFER and self.dtype is None):
             self.values.know(storage, tensor)
 
     def _stand_in(self, tensor: Tensor) -> Tensor:
@@ -252,7 +279,7 @@ class StandIns:
             elif tensor.requires_grad and tensor.is_leaf and not _uninitialised(tensor):
                 held.requires_grad_()
             self.stand_ins[id(tensor)] = held
-            self.keep.append(tensor)
+            self.kept_tensors.append(tensor)
         return held
 
     def _on_meta(self, tensor: Tensor) -> Tensor:
@@ -302,11 +329,11 @@ class StandIns:
                 continue
             if value is None or isinstance(value, ATOMS):
                 continue
-            if value.__class__ is tuple and all(v.__class__ in PLAIN for v in value):
+            if value.__class__ is tuple and PLAIN.issuperset(map(type, value)):
                 hyper[name] = value
                 continue
             state[name] = self.map(value, f"{info.path}.{name}" if info.path else name)
-        if any(map(state.get, HOOKS)):
+        if any(map(state.__getitem__, HOOKS)):
             for name in HOOKS:
                 hooks = state.get(name)
                 if hooks:
@@ -338,7 +365,7 @@ class StandIns:
     def _container(self, value: Any, name: str, depth: int) -> Any:
         kind = type(value)
         if kind is list:
-            if all(v.__class__ in PLAIN for v in value):
+            if PLAIN.issuperset(map(type, value)):
                 return value.copy()
             return [self.map(v, f"{name}.{i}", depth) for i, v in enumerate(value)]
         if kind is tuple:
@@ -363,6 +390,20 @@ class StandIns:
 def _names_to_read(names: tuple[str, ...]) -> tuple[str, ...]:
     """The attributes of a module that are its own, not nn.Module's."""
     return tuple(n for n in names if n not in OWN)
+
+
+def _plain_attributes(original: dict[str, Any]) -> tuple[str, ...] | None:
+    """Names of a module's own attributes when all are plain values that need no stand-in; None otherwise."""
+    names = _names_to_read(tuple(original))
+    if any(map(original.__getitem__, HOOKS)) or "_initialize_hook" in original:
+        return None
+    for name in names:
+        value = original[name]
+        if value is None or value.__class__ in PLAIN or isinstance(value, ATOMS):
+            continue
+        if value.__class__ not in (tuple, list) or not PLAIN.issuperset(map(type, value)):
+            return None
+    return names
 
 
 class _Door:
