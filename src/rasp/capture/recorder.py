@@ -150,9 +150,11 @@ class Recorder:
                     self.note_untraced("outside of torch", self.before(tensor, "activation"))
 
     def note_untraced(self, name: str, index: int) -> None:
+        self.hollow.discard(index)
+        if not self.sizes[index]:
+            return
         key = (self.stack[-1] if self.stack else 0, name)
         self.untraced[key] = self.untraced.get(key, 0) + self.sizes[index]
-        self.hollow.discard(index)
 
     # -- module calls -------------------------------------------------------------------------------------------
 

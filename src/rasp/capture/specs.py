@@ -100,4 +100,6 @@ def _plain(value: Any) -> Any:
         return (value.real, value.imag)
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
-    return repr(type(value).__name__)
+    if isinstance(value, torch.ScriptObject) and hasattr(value, "unpack"):  # the packed weights of a quantised layer
+        return tuple(_plain(v) for v in value.unpack())
+    return type(value).__name__

@@ -149,7 +149,7 @@ class StandIns:
         info = ModuleInfo(path, type_name, parent, [], module.training, {}, [], [path])
         self.modules.append(info)
         self.indices[id(module)] = index
-        if parent >= 0:
+        if parent >= 0 and not type_name.endswith("PackedParams"):  # a holder of packed weights is no layer of its own
             self.modules[parent].children.append(index)
         if scripted:
             return self._scripted(module, info, index)
