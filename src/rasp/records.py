@@ -1,7 +1,8 @@
 """The plain data of one run: a Trace of module calls, operator calls, tensors and storages. No torch here.
 
 Operators repeat (the same operator on the same shapes), so a Trace stores each distinct one once, as an OpSpec, and
-every occurrence as a light OpCall that points to it. A rule is a function of an OpSpec, so its result is shared as well.
+every occurrence as a light OpCall that points to it. A rule is a function of an OpSpec, so its result is shared as
+well.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ ITEMSIZE: dict[str, float] = {
     "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
     "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
     "float4_e2m1fn_x2": 1, "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8,
-    "complex32": 4, "complex64": 8, "complex128": 16, "qint8": 1, "quint8": 1, "qint32": 4, "quint4x2": 1, "quint2x4": 1,
+    "complex32": 4, "complex64": 8, "complex128": 16, "qint8": 1, "quint8": 1, "qint32": 4,
+    "quint4x2": 1, "quint2x4": 1,
     "bits8": 1, "bits16": 2, "uint1": 1, "uint2": 1, "uint3": 1, "uint4": 1, "uint5": 1, "uint6": 1, "uint7": 1,
     "int1": 1, "int2": 1, "int3": 1, "int4": 1, "int5": 1, "int6": 1, "int7": 1,
 }  # fmt: skip
@@ -75,9 +77,9 @@ class TensorSpec:
 class OpSpec:
     """One distinct operator call: what a rule looks at.
 
-    `args` are the positional arguments with defaults filled in, `kwargs` the keyword-only ones likewise; every tensor is a
-    TensorSpec, every list a tuple, dtypes are plain names ("float32"). `out` is a TensorSpec, a tuple of them, or None.
-    `same` lists the positions (in `tensors`) of inputs that are the very same view as an earlier input.
+    `args` are the positional arguments with defaults filled in, `kwargs` the keyword-only ones likewise; every tensor
+    is a TensorSpec, every list a tuple, dtypes are plain names ("float32"). `out` is a TensorSpec, a tuple of them, or
+    None. `same` lists the positions (in `tensors`) of inputs that are the very same view as an earlier input.
     """
 
     name: str
@@ -111,7 +113,9 @@ def leaves(value: Any) -> Iterator[TensorSpec]:
 
 
 class OpCall(NamedTuple):
-    """One occurrence of an operator: which (`spec`, an index), in which phase, for which module call, on which storages."""
+    """One occurrence of an operator: which (`spec`, an index), in which phase, for which module call, on which
+    storages.
+    """
 
     spec: int
     owner: int
@@ -126,7 +130,9 @@ StorageKind = Literal[
 
 
 class Storage(NamedTuple):
-    """A block of memory: alive from operator `born` (-1: before the run) until just before operator `died` (None: to the end)."""
+    """A block of memory: alive from operator `born` (-1: before the run) until just before operator `died` (None: to
+    the end).
+    """
 
     nbytes: int
     kind: StorageKind
@@ -136,7 +142,9 @@ class Storage(NamedTuple):
 
 @dataclass(slots=True)
 class TensorInfo:
-    """A parameter or buffer of the model. `names` has every path it is reachable by; the first is where it is registered first."""
+    """A parameter or buffer of the model. `names` has every path it is reachable by; the first is where it is
+    registered first.
+    """
 
     names: list[str]
     spec: TensorSpec
@@ -152,7 +160,9 @@ class TensorInfo:
 
 @dataclass(slots=True)
 class ModuleInfo:
-    """A module of the model: `path` ("" for the root), class, own tensors (indices into Trace.tensors), plain attributes."""
+    """A module of the model: `path` ("" for the root), class, own tensors (indices into Trace.tensors), plain
+    attributes.
+    """
 
     path: str
     type: str
@@ -166,7 +176,7 @@ class ModuleInfo:
 
 @dataclass(slots=True)
 class ModuleCall:
-    """One call of one module: `number` 0, 1, … per module; operators `start:end` ran inside it (descendants included)."""
+    """One call of one module, its `number`-th; operators `start:end` ran inside it (descendants included)."""
 
     module: int
     parent: int
@@ -179,7 +189,9 @@ class ModuleCall:
 
 @dataclass
 class Trace:
-    """What happened in one run. Index 0 of `calls` is the root module's call; operators point to calls, calls to modules."""
+    """What happened in one run. Index 0 of `calls` is the root module's call; operators point to calls, calls to
+    modules.
+    """
 
     specs: list[OpSpec]
     ops: list[OpCall]

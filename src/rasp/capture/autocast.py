@@ -1,8 +1,9 @@
 """What torch.autocast would cast, on stand-ins: autocast itself does nothing on the meta device.
 
-A function mode applies autocast's policy for CUDA to each torch function as it is called: products and convolutions run in the
-lower dtype, sensitive functions in float32, functions of several tensors in the widest dtype among them. Casts of trainable
-float32 leaves are kept for the whole run, as autocast's cache does. Source: torch's documentation, "Autocast Op Reference".
+A function mode applies autocast's policy for CUDA to each torch function as it is called: products and convolutions
+run in the lower dtype, sensitive functions in float32, functions of several tensors in the widest dtype among them.
+Casts of trainable float32 leaves are kept for the whole run, as autocast's cache does. Source: torch's documentation,
+"Autocast Op Reference".
 """
 
 from __future__ import annotations
@@ -16,21 +17,39 @@ Tensor = torch.Tensor
 F = torch.nn.functional
 
 LOWER = {
-    "__matmul__", "__rmatmul__", "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "multi_dot", "conv1d", "conv2d",
-    "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution", "einsum", "gru", "gru_cell", "linear",
-    "lstm", "lstm_cell", "matmul", "mm", "mv", "prelu", "rnn_tanh", "rnn_relu", "rnn_tanh_cell", "rnn_relu_cell",
-    "scaled_dot_product_attention", "conv_tbc", "vecdot",
+    "__matmul__", "__rmatmul__", "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul",
+    "multi_dot", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "convolution", "einsum", "gru", "gru_cell", "linear", "lstm", "lstm_cell", "matmul", "mm", "mv", "prelu",
+    "rnn_tanh", "rnn_relu", "rnn_tanh_cell", "rnn_relu_cell", "scaled_dot_product_attention", "conv_tbc",
+    "vecdot",
 }  # fmt: skip
 FULL = {
     "__pow__", "__rpow__", "acos", "asin", "binary_cross_entropy_with_logits", "cosh", "cosine_embedding_loss",
-    "cosine_similarity", "cdist", "cumprod", "cumsum", "dist", "erfinv", "exp", "expm1", "group_norm", "hinge_embedding_loss", "kl_div",
-    "l1_loss", "layer_norm", "log", "log10", "log_softmax", "log1p", "log2", "logsumexp", "margin_ranking_loss", "mse_loss",
-    "multilabel_margin_loss", "multi_margin_loss", "nll_loss", "norm", "pdist", "poisson_nll_loss", "pow", "prod",
-    "reciprocal", "renorm", "rsqrt", "sinh", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "softmax", "softplus",
-    "sum", "tan", "triplet_margin_loss", "cross_entropy_loss", "nll_loss_nd",
+    "cosine_similarity", "cdist", "cumprod", "cumsum", "dist", "erfinv", "exp", "expm1", "group_norm",
+    "hinge_embedding_loss", "kl_div", "l1_loss", "layer_norm", "log", "log10", "log_softmax", "log1p", "log2",
+    "logsumexp", "margin_ranking_loss", "mse_loss", "multilabel_margin_loss", "multi_margin_loss", "nll_loss",
+    "norm", "pdist", "poisson_nll_loss", "pow", "prod", "reciprocal", "renorm", "rsqrt", "sinh", "smooth_l1_loss",
+    "huber_loss", "soft_margin_loss", "softmax", "softplus", "sum", "tan", "triplet_margin_loss",
+    "cross_entropy_loss", "nll_loss_nd",
 }  # fmt: skip
-FULL |= {f"upsample_{kind}" for kind in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "trilinear3d", "bicubic2d")}
-WIDEST = {"addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "grid_sample", "index_put", "scatter_add", "tensordot", "cat", "stack"}
+FULL |= {
+    f"upsample_{kind}"
+    for kind in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "trilinear3d", "bicubic2d")
+}
+WIDEST = {
+    "addcdiv",
+    "addcmul",
+    "atan2",
+    "bilinear",
+    "cross",
+    "dot",
+    "grid_sample",
+    "index_put",
+    "scatter_add",
+    "tensordot",
+    "cat",
+    "stack",
+}
 ASKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 
 

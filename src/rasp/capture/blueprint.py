@@ -1,8 +1,8 @@
-"""The stand-ins of a model, kept for the next capture of the same model object, and used again where nothing has changed.
+"""The stand-ins of a model, kept for the next capture of the same object and used again where nothing has changed.
 
-Building stand-ins is a third of a warm capture. A blueprint keeps what can be kept (shadow objects, meta tensors, names,
-records) and nothing of the user's: modules are known by weak reference, tensors by identity, shape, strides, dtype and address.
-Every module is compared before reuse; one difference anywhere and the stand-ins are built anew.
+Building stand-ins is a third of a warm capture. A blueprint keeps what can be kept (shadow objects, meta tensors,
+names, records) and nothing of the user's: modules are known by weak reference, tensors by identity, shape, strides,
+dtype and address. Every module is compared before reuse; one difference anywhere and the stand-ins are built anew.
 """
 
 from __future__ import annotations
@@ -28,11 +28,18 @@ class _Node:
     """One module of a blueprint: what it looked like, and its shadow."""
 
     __slots__ = (
-        "buffers", "children", "facts", "held", "index", "info", "kind", "lists", "names", "ref", "shadow", "size", "values",
+        "buffers", "children", "facts", "held", "index", "info", "kind",
+        "lists", "names", "ref", "shadow", "size", "values",
     )  # fmt: skip
 
     def __init__(
-        self, module: nn.Module, shadow: Any, state: dict[str, Any], index: int, info: ModuleInfo, own: tuple[str, ...] | None
+        self,
+        module: nn.Module,
+        shadow: Any,
+        state: dict[str, Any],
+        index: int,
+        info: ModuleInfo,
+        own: tuple[str, ...] | None,
     ) -> None:
         original = module.__dict__
         self.ref = weakref.ref(module)
@@ -42,7 +49,9 @@ class _Node:
         self.buffers = dict(state["_buffers"])
         self.children = dict(state["_modules"])
         self.names = own  # attributes that are plain values; None: some must be mapped each time
-        self.values = None if own is None else [v.copy() if type(v) is list else v for v in map(original.__getitem__, own)]
+        self.values = (
+            None if own is None else [v.copy() if type(v) is list else v for v in map(original.__getitem__, own)]
+        )
         self.lists = [n for n in own or () if type(original[n]) is list]
         self.facts = _facts(original)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-
+_one_at_a_time = threading.RLock()  # what is saved and put back belongs to the process, not to a thread
 FLEX, FLEX_DEVICE = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", "_validate_device"
 
 
@@ -23,16 +24,25 @@ def _any_device(*_: Any) -> None:
 
 @contextmanager
 def untouched() -> Iterator[None]:
-    """Save the state a forward may change outside of the model, and put it back."""
+    """Save the state a forward may change outside of the model, and put it back; captures of other threads wait."""
+    with _one_at_a_time:
+        yield from _saved()
+
+
+def _saved() -> Iterator[None]:
     restore = [*_random_states(), *_defaults()]
     flex = sys.modules.get("torch.nn.attention.flex_attention")
-    if flex is not None and hasattr(flex, FLEX) and hasattr(flex, FLEX_DEVICE):  # it compiles itself when called eagerly, which hides its operator
+    if (
+        flex is not None and hasattr(flex, FLEX) and hasattr(flex, FLEX_DEVICE)
+    ):  # it compiles itself when called eagerly, which hides its operator
         restore += [(partial(setattr, flex, name), getattr(flex, name)) for name in (FLEX, FLEX_DEVICE)]
         setattr(flex, FLEX, True)
         setattr(flex, FLEX_DEVICE, _any_device)
     collecting = gc.isenabled()
     gc.disable()  # a collection in the middle of a capture costs up to hundreds of milliseconds
-    torch.backends.mha.set_fastpath_enabled(False)  # fused encoder kernels exist on some devices only: count the same on all
+    torch.backends.mha.set_fastpath_enabled(
+        False
+    )  # fused encoder kernels exist on some devices only: count the same on all
     try:
         yield
     finally:
@@ -61,7 +71,10 @@ def _defaults() -> list[tuple[Callable[[Any], Any], Any]]:
         (_set_default_device, torch._GLOBAL_DEVICE_CONTEXT.__dict__.get("device_context")),  # type: ignore[attr-defined]
         (torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled()),
         (torch.set_grad_enabled, torch.is_grad_enabled()),
-        (_set_deterministic, (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled())),
+        (
+            _set_deterministic,
+            (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
+        ),
     ]
 
 

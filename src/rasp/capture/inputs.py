@@ -1,4 +1,4 @@
-"""What the user gave as inputs → the arguments of the forward: tensors, shapes, nests of them, by position or by name."""
+"""What the user gave as inputs → the arguments of the forward: tensors, shapes, nests, by position or by name."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ from torch import nn
 from ..errors import InputError
 
 Tensor = torch.Tensor
+SHORT_DTYPES = {
+    "half": "float16", "float": "float32", "double": "float64", "long": "int64", "int": "int32",
+    "bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64", "f16": "float16", "f32": "float32",
+}  # fmt: skip
 SHAPES_HINT = "a shape like (1, 3, 224, 224), a list of shapes, or {'name': shape}; it includes the batch"
 
 
@@ -27,7 +31,9 @@ def arguments(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments for the forward, as the user's own tensors or as tensors made on meta."""
     if inputs is not None and input_shape is not None:
-        raise InputError("Both inputs and input_shape were given. Give inputs (tensors) or input_shape (their shapes), not both.")
+        raise InputError(
+            "Both inputs and input_shape were given. Give inputs (tensors) or input_shape (their shapes), not both."
+        )
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise InputError(f"kwargs must be a dict of keyword arguments, not {type(kwargs).__name__}.")
     named = dict(kwargs or {})
@@ -56,14 +62,16 @@ POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR
 
 
 def _from_values(model: nn.Module, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A tensor (or any single value) is the only argument; a tuple or list is spread where the forward takes several."""
+    """A tensor (or any single value) is the only argument; a tuple or list is spread if the forward takes several."""
     if inputs is None:
         return (), {}
     parameters = _parameters(model)
     if isinstance(inputs, Mapping):
         names = {p.name for p in parameters}
         open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
-        if all(isinstance(k, str) for k in inputs) and (not parameters or set(inputs) <= names or (open_ended and len(inputs))):
+        if all(isinstance(k, str) for k in inputs) and (
+            not parameters or set(inputs) <= names or (open_ended and len(inputs))
+        ):
             return (), dict(inputs)
         return (inputs,), {}
     if isinstance(inputs, (tuple, list)) and not hasattr(inputs, "_fields"):
@@ -93,7 +101,8 @@ def _check_signature(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
         given = f"{len(args)} positional" + (f" and {', '.join(sorted(kwargs))}" if kwargs else "")
         raise InputError(
             f"The inputs do not fit {type(model).__name__}.forward({takes}): {error}. Given: {given}. "
-            f"Pass inputs= (a tensor, a tuple of arguments, or a dict of keyword arguments) or input_shape= ({SHAPES_HINT})."
+            "Pass inputs= (a tensor, a tuple of arguments, or a dict of keyword arguments) "
+            f"or input_shape= ({SHAPES_HINT})."
         ) from error
 
 
@@ -134,18 +143,20 @@ def as_dtype(value: Any) -> torch.dtype:
     """A torch dtype from itself or its name."""
     if isinstance(value, torch.dtype):
         return value
-    aliases = {"half": "float16", "float": "float32", "double": "float64", "long": "int64", "int": "int32", "bf16": "bfloat16",
-               "fp16": "float16", "fp32": "float32", "fp64": "float64", "f16": "float16", "f32": "float32"}  # fmt: skip
     text = str(value).removeprefix("torch.")
-    found = getattr(torch, aliases.get(text, text), None)
+    found = getattr(torch, SHORT_DTYPES.get(text, text), None)
     if not isinstance(found, torch.dtype):
-        raise InputError(f"{value!r} is not a dtype. Known ones are float32, float16, bfloat16, float64, int64, int32, bool …")
+        raise InputError(
+            f"{value!r} is not a dtype. Known ones are float32, float16, bfloat16, float64, int64, int32, bool …"
+        )
     return found
 
 
 def _default_dtype(model: nn.Module, name: str | None) -> torch.dtype:
     """Integers for ids and masks (told by the argument's name), else the model's own floating dtype."""
-    if name is not None and (name.endswith(("ids", "_mask", "labels", "tokens", "idx")) or name in ("mask", "ids", "input_ids")):
+    if name is not None and (
+        name.endswith(("ids", "_mask", "labels", "tokens", "idx")) or name in ("mask", "ids", "input_ids")
+    ):
         return torch.int64
     for parameter in model.parameters():
         if nn.parameter.is_lazy(parameter):
@@ -169,6 +180,11 @@ def is_made(tensor: Tensor) -> bool:
     return hasattr(tensor, "_rasp_fill")
 
 
+def fill_of(tensor: Any) -> int:
+    """The value that ids or a mask given as a shape are filled with."""
+    return int(tensor._rasp_fill)
+
+
 def data_for(tensor: Tensor, device: torch.device) -> Tensor:
     """Data for an input that was given as a shape: uniform random numbers, 0 for ids, 1 for masks."""
     if tensor.is_floating_point():
@@ -176,18 +192,22 @@ def data_for(tensor: Tensor, device: torch.device) -> Tensor:
         return torch.rand(tensor.shape, generator=generator, dtype=torch.float32).to(device=device, dtype=tensor.dtype)
     if tensor.is_complex():
         return torch.zeros(tensor.shape, dtype=tensor.dtype, device=device)
-    return torch.full(tensor.shape, tensor._rasp_fill, dtype=tensor.dtype, device=device)  # type: ignore[attr-defined]
+    return torch.full(tensor.shape, fill_of(tensor), dtype=tensor.dtype, device=device)
 
 
 # -- nests ------------------------------------------------------------------------------------------------------------
 
 
-def map_tensors(value: Any, change: Callable[[Tensor, str], Any], name: str = "", seen: dict[int, Any] | None = None) -> Any:
+def map_tensors(
+    value: Any, change: Callable[[Tensor, str], Any], name: str = "", seen: dict[int, Any] | None = None
+) -> Any:
     """A copy of a nest (containers, dataclasses, plain objects such as caches) with every tensor changed."""
     seen = {} if seen is None else seen
     if isinstance(value, Tensor):
         return change(value, name)
-    if value is None or isinstance(value, (int, float, str, bytes, complex, type, torch.dtype, torch.device, nn.Module)):
+    if value is None or isinstance(
+        value, (int, float, str, bytes, complex, type, torch.dtype, torch.device, nn.Module)
+    ):
         return value
     if id(value) in seen:
         return seen[id(value)]
@@ -197,12 +217,16 @@ def map_tensors(value: Any, change: Callable[[Tensor, str], Any], name: str = ""
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
         return items if type(value) is list else copy.copy(value)
     if type(value) in (dict, OrderedDict):
-        return type(value)((k, map_tensors(v, change, f"{name}.{k}" if name else str(k), seen)) for k, v in value.items())
+        return type(value)(
+            (k, map_tensors(v, change, f"{name}.{k}" if name else str(k), seen)) for k, v in value.items()
+        )
     return _map_object(value, change, name, seen)
 
 
 def _map_object(value: Any, change: Callable[[Tensor, str], Any], name: str, seen: dict[int, Any]) -> Any:
-    """Objects with attributes (dataclasses, ModelOutput, caches): a shallow copy whose tensors are changed all the way down."""
+    """Objects with attributes (dataclasses, ModelOutput, caches): a shallow copy whose tensors are changed all the way
+    down.
+    """
     held = getattr(value, "__dict__", None)
     if callable(value) or (held is None and not isinstance(value, Mapping)):
         return value

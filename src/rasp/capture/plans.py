@@ -16,14 +16,38 @@ UNDECLARED_VIEWS = {
     "aten::unsafe_chunk", "aten::contiguous", "aten::reshape", "aten::_conj", "aten::_neg_view", "aten::resolve_conj",
     "aten::resolve_neg", "aten::expand_as", "aten::view_as", "aten::flatten", "aten::_to_copy_view", "aten::positive",
 }  # fmt: skip
-EMPTY = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided", "aten::empty_permuted"}
-FREE = {"aten::_has_compatible_shallow_copy_type", "aten::_assert_async", "aten::_assert_tensor_metadata", "aten::record_stream"}
+EMPTY = {
+    "aten::empty",
+    "aten::empty_strided",
+    "aten::empty_like",
+    "aten::new_empty",
+    "aten::new_empty_strided",
+    "aten::empty_permuted",
+}
+FREE = {
+    "aten::_has_compatible_shallow_copy_type",
+    "aten::_assert_async",
+    "aten::_assert_tensor_metadata",
+    "aten::record_stream",
+}
 
 
 class Plan:
     """One operator: `kind` names its handler; the rest are the facts handlers ask."""
 
-    __slots__ = ("hollow", "is_view", "kind", "name", "number", "random", "returns_first", "single", "unchecked", "work", "written")
+    __slots__ = (
+        "hollow",
+        "is_view",
+        "kind",
+        "name",
+        "number",
+        "random",
+        "returns_first",
+        "single",
+        "unchecked",
+        "work",
+        "written",
+    )
 
     def __init__(self, func: Any) -> None:
         self.number = len(PLANS)
@@ -32,7 +56,8 @@ class Plan:
             self.name, self.kind, self.single = f"higher_order::{func.name()}", "higher_order", False
             self.is_view = False
             self.random = self.hollow = self.returns_first = self.unchecked = False
-            self.work, self.written = True, ()
+            self.work = True
+            self.written: tuple[tuple[int, Any], ...] = ()
             return
         self.name = schema.name
         tags = func.tags
@@ -48,7 +73,11 @@ class Plan:
         self.is_view = self.kind == "view"
 
     def _kind(self, schema: Any, tags: Any, written: list[Any]) -> str:
-        if self.name in UNDECLARED_VIEWS or torch.Tag.inplace_view in tags or self.name.startswith(("profiler::", "prim::")):
+        if (
+            self.name in UNDECLARED_VIEWS
+            or torch.Tag.inplace_view in tags
+            or self.name.startswith(("profiler::", "prim::"))
+        ):
             return "view"
         if written:
             lists = any("[]" in str(a.type) for _, a in written)
@@ -86,7 +115,9 @@ def special_kind(func: Any) -> str | None:
 
 
 def scan(args: Any, tensors: list[Tensor], parts: list[Any]) -> None:
-    """Collect the tensors of an argument list, and the parts of a memo key: specs of tensors, type and value of the rest."""
+    """Collect the tensors of an argument list, and the parts of a memo key: specs of tensors, type and value of the
+    rest.
+    """
     for a in args:
         c = a.__class__
         if c is Tensor or c is Parameter:

@@ -1,8 +1,8 @@
 """Run a model on shapes alone: every operator on meta stand-ins, each distinct one computed once.
 
-The memo maps an operator with the shapes, strides and dtypes of its tensors and the types and values of its other arguments
-to the specs of its outputs. It holds operators, never a whole trace. Views run for real, so aliasing is exact; an operator
-whose outputs turn out to share storage with its inputs is marked and called every time.
+The memo maps an operator with the shapes, strides and dtypes of its tensors and the types and values of its other
+arguments to the specs of its outputs. It holds operators, never a whole trace. Views run for real, so aliasing is
+exact; an operator whose outputs turn out to share storage with its inputs is marked and called every time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,15 @@ class Entry:
 
     __slots__ = ("again", "index", "made", "run", "single", "spec", "wrap")
 
-    def __init__(self, spec: OpSpec | None, made: list[Made | Any], single: bool, wrap: type | None, again: bool) -> None:
+    def __init__(
+        self,
+        spec: OpSpec | None,
+        made: list[Made | Any],
+        *,
+        single: bool = False,
+        wrap: type | None = None,
+        again: bool = False,
+    ) -> None:
         self.spec, self.made, self.single, self.wrap, self.again = spec, made, single, wrap, again
         self.run = self.index = -1
 
@@ -101,7 +109,7 @@ class Propagation(TorchDispatchMode):
                 parts.append(name)
                 scan((value,), tensors, parts)
         find = rec.by_address.get
-        reads = tuple([find(t.untyped_storage()._cdata) for t in tensors])
+        reads: tuple[int, ...] = tuple([find(t.untyped_storage()._cdata) for t in tensors])  # type: ignore[misc]
         if None in reads:
             return self.compute(plan, func, *self.adopt(args, kwargs))
         same: tuple[int, ...] = ()
@@ -162,7 +170,7 @@ class Propagation(TorchDispatchMode):
                 rule = SHAPES.get(plan.name)
                 if rule is None or rule(args, kwargs) is None:
                     func(*args, **kwargs)
-            entry = Entry(op_spec(func, args, kwargs, args[0], same), [], False, None, False)
+            entry = Entry(op_spec(func, args, kwargs, args[0], same), [])
             self.remember(key, entry)
         self.note(entry, reads, reads[:1])
         slots = self.values.slots
@@ -195,7 +203,9 @@ class Propagation(TorchDispatchMode):
         return out
 
     def lists(self, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-        """In-place operators over lists of tensors (_foreach_add_, _fused_adamw_): nothing to compute on meta, much to note."""
+        """In-place operators over lists of tensors (_foreach_add_, _fused_adamw_): nothing to compute on meta, much to
+        note.
+        """
         args, kwargs = self.adopt(args, kwargs)
         tensors: list[Tensor] = []
         scan((args, tuple(kwargs.values())), tensors, [])
@@ -237,7 +247,7 @@ class Propagation(TorchDispatchMode):
         key = ("whole", repr((spec.name, spec.overload, spec.args, spec.kwargs)))
         entry = self.memo.get(key)
         if entry is None:
-            entry = Entry(spec, [], False, None, False)
+            entry = Entry(spec, [])
             self.remember(key, entry)
         return entry.spec or spec
 
@@ -304,14 +314,16 @@ class Propagation(TorchDispatchMode):
         return value
 
     def stand_in(self, tensor: Tensor) -> Tensor:
-        """The meta tensor that stands for a tensor made outside of the run; the same storage gives the same stand-in."""
+        """The meta tensor that stands for a tensor made outside of the run; one storage has one stand-in."""
         if tensor.device == META:
             self.rec.before(tensor, "constant")
             return tensor
         try:
             storage = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):
-            raise DependsOnData("layout", [tuple(tensor.shape)], f"has a {tensor.layout} tensor, which has no meta form") from None
+            raise DependsOnData(
+                "layout", [tuple(tensor.shape)], f"has a {tensor.layout} tensor, which has no meta form"
+            ) from None
         held = self.originals.get(storage._cdata)
         if held is None:
             span = storage.nbytes() // tensor.element_size()
@@ -363,11 +375,12 @@ def _shares_storage(out: Any, args: Any, kwargs: Any) -> bool:
 def _entry(plan: Plan, func: Any, args: Any, kwargs: Any, out: Any, same: tuple[int, ...], again: bool) -> Entry:
     spec = op_spec(func, args, kwargs, out, same) if plan.work else None
     if isinstance(out, Tensor):
-        return Entry(spec, [_made(out)], True, None, again)
+        return Entry(spec, [_made(out)], single=True, again=again)
     if isinstance(out, (tuple, list)):
         nested = any(isinstance(o, (tuple, list)) for o in out)
-        return Entry(spec, [_made(o) if isinstance(o, Tensor) else o for o in out], False, type(out), again or nested)
-    return Entry(spec, [out], False, None, again)
+        made = [_made(o) if isinstance(o, Tensor) else o for o in out]
+        return Entry(spec, made, wrap=type(out), again=again or nested)
+    return Entry(spec, [out], again=again)
 
 
 def _made(tensor: Tensor) -> Made:

@@ -49,7 +49,9 @@ class RealRun(TorchDispatchMode):
         self.note(plan, func, args, kwargs, out, tensors, reads)
         return out
 
-    def note(self, plan: Plan, func: Any, args: Any, kwargs: Any, out: Any, tensors: list[Tensor], reads: tuple[int, ...]) -> None:
+    def note(
+        self, plan: Plan, func: Any, args: Any, kwargs: Any, out: Any, tensors: list[Tensor], reads: tuple[int, ...]
+    ) -> None:
         """Record one executed operator and the storages it made or wrote."""
         outs: list[Tensor] = []
         collect(out, outs)
@@ -92,7 +94,9 @@ class RealRun(TorchDispatchMode):
         if fresh:
             return self.rec.birth(tensor, storage.nbytes())
         index = self.rec.before(tensor, "constant")
-        if not storage.resizable() and storage.nbytes():  # memory of another library (numpy, dlpack) that appeared in the run
+        if (
+            not storage.resizable() and storage.nbytes()
+        ):  # memory of another library (numpy, dlpack) that appeared in the run
             self.rec.note_untraced("outside of torch", index)
         return index
 
@@ -141,5 +145,3 @@ def _same(tensors: list[Tensor], reads: tuple[int, ...]) -> tuple[int, ...]:
 
 def _only_moves(source: Tensor, out: Tensor) -> bool:
     return source.dtype == out.dtype and source.device != out.device
-
-

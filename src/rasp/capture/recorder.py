@@ -130,7 +130,7 @@ class Recorder:
         if node is None:
             return 0, BACKWARD
         at = bisect.bisect_right(self.sequence, node._sequence_nr()) - 1
-        return (self.sequence_owner[at] if 0 <= at else 0), BACKWARD
+        return (self.sequence_owner[at] if at >= 0 else 0), BACKWARD
 
     def _check_hollow(self, spec: OpSpec, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
         """A storage that was allocated empty and is read before any operator wrote it was filled out of our sight."""

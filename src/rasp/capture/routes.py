@@ -1,8 +1,8 @@
 """Composite operators that are caught whole, before they fall apart into different parts on each device.
 
-scaled_dot_product_attention takes the math path on meta, a fused one on CPU and GPU; nn.LSTM, GRU and RNN are fused on CPU and
-GPU and a long chain of small operators on meta. While a capture runs, kernels of ours stand before them in the dispatcher
-(added and removed with it), so that the record is the same wherever the model runs.
+scaled_dot_product_attention takes the math path on meta, a fused one on CPU and GPU; nn.LSTM, GRU and RNN are fused on
+CPU and GPU and a long chain of small operators on meta. While a capture runs, kernels of ours stand before them in the
+dispatcher (added and removed with it), so that the record is the same wherever the model runs.
 """
 
 from __future__ import annotations
@@ -24,9 +24,21 @@ _current = threading.local()
 _lock = threading.RLock()
 _depth = 0
 _libraries: dict[tuple[str, str], Any] = {}
+_before: dict[str, Any] = {}
+_enter_inference = torch.inference_mode.__enter__
 
 PADDED = "_pad_packed_sequence"
-RNN = (PADDED, "lstm.input", "lstm.data", "gru.input", "gru.data", "rnn_tanh.input", "rnn_tanh.data", "rnn_relu.input", "rnn_relu.data")
+RNN = (
+    PADDED,
+    "lstm.input",
+    "lstm.data",
+    "gru.input",
+    "gru.data",
+    "rnn_tanh.input",
+    "rnn_tanh.data",
+    "rnn_relu.input",
+    "rnn_relu.data",
+)
 
 
 def _overload(name: str) -> Any:
@@ -36,7 +48,7 @@ def _overload(name: str) -> Any:
 
 @contextmanager
 def routed(mode: Any, *, key: str, recurrent: bool) -> Iterator[None]:
-    """Send composite operators of this thread to the mode while it runs; `key` is the dispatch key they are caught at."""
+    """Send composite operators of this thread to the mode while it runs; `key`: the dispatch key they are caught at."""
     global _depth
     outer = getattr(_current, "mode", None)
     with _lock:
@@ -60,22 +72,40 @@ def routed(mode: Any, *, key: str, recurrent: bool) -> Iterator[None]:
 
 def _patch() -> None:
     """Three methods of Tensor lose a known value before any operator is dispatched: stand before them as well."""
-    torch.Tensor.__getitem__ = _getitem  # type: ignore[method-assign]
-    torch.Tensor.tolist = _tolist  # type: ignore[method-assign,assignment]
-    torch.Tensor.numpy = _numpy  # type: ignore[method-assign,assignment]
+    for name, ours in (("__getitem__", _getitem), ("tolist", _tolist), ("numpy", _numpy)):
+        if name in vars(torch.Tensor):  # they are inherited, unless somebody else stands there
+            _before[name] = vars(torch.Tensor)[name]
+        setattr(torch.Tensor, name, ours)
+    torch.inference_mode.__enter__ = _no_inference  # type: ignore[method-assign]
 
 
 def _unpatch() -> None:
     for name in ("__getitem__", "tolist", "numpy"):
-        delattr(torch.Tensor, name)  # they are inherited: what shows again is torch's own
+        if name in _before:
+            setattr(torch.Tensor, name, _before.pop(name))
+        else:
+            delattr(torch.Tensor, name)
+    torch.inference_mode.__enter__ = _enter_inference  # type: ignore[method-assign]
+
+
+def _no_inference(self: Any) -> None:
+    """A forward that enters inference mode enters no_grad: composite operators would arrive whole, as other ones."""
+    if getattr(_current, "mode", None) is None:
+        _enter_inference(self)
+    else:
+        self._inference_mode_context = torch.set_grad_enabled(not self.mode)
 
 
 def _getitem(self: Tensor, index: Any) -> Any:
     """x[:, [-1, 0]]: the list becomes a constant that keeps its value."""
-    if index.__class__ is tuple and any(i.__class__ is list for i in index) and getattr(_current, "mode", None) is not None:
-        index = tuple(torch.tensor(i) if i.__class__ is list and i and _integers(i) else i for i in index)
+    if (
+        index.__class__ is tuple
+        and any(i.__class__ is list for i in index)
+        and getattr(_current, "mode", None) is not None
+    ):
+        index = tuple(torch.tensor(i, device="cpu") if i.__class__ is list and i and _integers(i) else i for i in index)
     elif index.__class__ is list and getattr(_current, "mode", None) is not None and index and _integers(index):
-        index = torch.tensor(index)
+        index = torch.tensor(index, device="cpu")
     return _BASE.__getitem__(self, index)
 
 
@@ -133,39 +163,57 @@ def _attention(
 
 
 def fused_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool, scale: float | None, gqa: bool
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    dropout: float,
+    causal: bool,
+    scale: float | None,
+    gqa: bool,
 ) -> Tensor:
     """Attention as one fused operator: flash without a mask, memory-efficient with one."""
     _check(query, key, value, mask, causal, gqa)
-    if query.dim() != 4 or key.dim() != 4 or value.dim() != 4 or query.shape[0] != key.shape[0] or key.shape[0] != value.shape[0]:
+    if (
+        query.dim() != 4
+        or key.dim() != 4
+        or value.dim() != 4
+        or query.shape[0] != key.shape[0]
+        or key.shape[0] != value.shape[0]
+    ):
         return _other_ranks(query, key, value, mask, dropout, causal, scale, gqa)
     if not gqa and not query.shape[1] == key.shape[1] == value.shape[1]:
         heads = max(query.shape[1], key.shape[1], value.shape[1])
         query, key, value = (t.expand(t.shape[0], heads, *t.shape[2:]) for t in (query, key, value))
     if mask is None:
-        out: Tensor = aten._scaled_dot_product_flash_attention.default(query, key, value, dropout, causal, scale=scale)[0]
+        out: Tensor = aten._scaled_dot_product_flash_attention.default(query, key, value, dropout, causal, scale=scale)[
+            0
+        ]
         return out
     mask = mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
     keep = torch.is_grad_enabled()
-    out = aten._scaled_dot_product_efficient_attention.default(query, key, value, mask, keep, dropout, causal, scale=scale)[0]
-    return out
+    return aten._scaled_dot_product_efficient_attention.default(
+        query, key, value, mask, keep, dropout, causal, scale=scale
+    )[0]
 
 
 def _other_ranks(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *rest: Any) -> Tensor:
     """Three dimensions, or more than four, or batches that broadcast: brought to four and back."""
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     query, key, value = (t.expand(*batch, *t.shape[-2:]) for t in (query, key, value))
-    flat = [t.reshape(-1, 1, *t.shape[-2:]) for t in (query, key, value)]
+    query, key, value = (t.reshape(-1, 1, *t.shape[-2:]) for t in (query, key, value))
     if mask is not None:
         mask = mask.expand(*batch, query.shape[-2], key.shape[-2]).reshape(-1, 1, query.shape[-2], key.shape[-2])
-    out = fused_attention(*flat, mask, *rest)
+    out = fused_attention(query, key, value, mask, *rest)
     return out.reshape(*batch, query.shape[-2], value.shape[-1])
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, gqa: bool) -> None:
     """What the real operator checks before it runs."""
     if not query.dtype == key.dtype == value.dtype:
-        raise RuntimeError(f"Expected query, key and value of one dtype, but got {query.dtype}, {key.dtype} and {value.dtype}")
+        raise RuntimeError(
+            f"Expected query, key and value of one dtype, but got {query.dtype}, {key.dtype} and {value.dtype}"
+        )
     if min(query.dim(), key.dim(), value.dim()) < 2:
         raise RuntimeError("Expected query, key and value of at least 2 dimensions")
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
@@ -174,7 +222,9 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causa
     if mask is not None and causal:
         raise RuntimeError("attention: explicit attn_mask should not be set when is_causal=True")
     if gqa and query.dim() == 4 and (query.shape[1] % key.shape[1] or query.shape[1] % value.shape[1]):
-        raise RuntimeError("attention: the number of query heads must be a multiple of the number of key and value heads")
+        raise RuntimeError(
+            "attention: the number of query heads must be a multiple of the number of key and value heads"
+        )
 
 
 def _pad_packed(data: Tensor, sizes: Tensor, batch_first: bool, padding: float, total: int) -> tuple[Tensor, Tensor]:
@@ -215,7 +265,9 @@ def recurrent_outputs(op: Any, args: Any) -> tuple[Tensor, ...]:
     bidirectional = args[8 if packed else 7]
     states = list(hidden) if name == "aten::lstm" else [hidden]
     if weights[0].shape[1] != data.shape[-1]:
-        raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {weights[0].shape[1]}, got {data.shape[-1]}")
+        raise RuntimeError(
+            f"input.size(-1) must be equal to input_size. Expected {weights[0].shape[1]}, got {data.shape[-1]}"
+        )
     width = states[0].shape[-1] * (2 if bidirectional else 1)
     out = torch.empty((*data.shape[:-1], width), dtype=data.dtype, device=META)
     return (out, *(torch.empty(tuple(s.shape), dtype=s.dtype, device=META) for s in states))

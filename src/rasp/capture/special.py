@@ -31,7 +31,9 @@ def empty(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> A
 
 
 def factory(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """zeros, arange, zeros_like, new_full …: made on meta whatever device was asked for; filled ones have a known value."""
+    """zeros, arange, zeros_like, new_full …: made on meta whatever device was asked for; filled ones have a known
+    value.
+    """
     layout = kwargs.get("layout")
     if layout is not None and layout is not torch.strided:
         raise DependsOnData(plan.name, [], f"makes a {layout} tensor, which has no meta form")
@@ -42,14 +44,19 @@ def factory(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) ->
     value = FILLED.get(plan.name)
     if plan.name in FILLED_WITH:
         value = args[FILLED_WITH[plan.name]]
-    if value is not None and isinstance(out, Tensor) and before < len(mode.rec.sizes) and before not in mode.values.slots:
+    if (
+        value is not None
+        and isinstance(out, Tensor)
+        and before < len(mode.rec.sizes)
+        and before not in mode.values.slots
+    ):
         make = partial(_filled, tuple(out.shape), out.stride(), out.dtype, value)
         mode.values.note(make, (), {}, (), out, (len(mode.rec.sizes) - 1,), ())
     return out
 
 
 def _filled(shape: Any, stride: Any, dtype: torch.dtype, value: Any) -> Tensor:
-    return torch.empty_strided(shape, stride, dtype=dtype).fill_(value)
+    return torch.empty_strided(shape, stride, dtype=dtype, device=CPU).fill_(value)
 
 
 def lift(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
@@ -122,6 +129,12 @@ def index(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> A
     return mode.compute(plan, func, (args[0], indices, *args[2:]), kwargs)
 
 
+def repeat(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """repeat_interleave by a tensor of counts: the length is in the counts, unless it was given."""
+    handle = mode.compute if kwargs.get("output_size") is not None else partial(ask, mode)
+    return handle(plan, func, args, kwargs)
+
+
 def embedding(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """An embedding of known ids is checked for ids out of range, as a real run would."""
     weight, ids = args[:2]
@@ -139,9 +152,10 @@ def embedding(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) 
 
 
 def route(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """topk and argmax over a last dimension: should the model ask which were chosen (expert routing), the load is balanced.
+    """topk and argmax over a last dimension: should the model ask which were chosen, the load is balanced.
 
-    Values stay unknown. The indices are on the tape as an assumption, which the report states if anything was decided by it.
+    Values stay unknown. The indices are on the tape as an assumption, which the report states if anything was decided
+    by it.
     """
     out = mode.compute(plan, func, args, kwargs)
     indices = out[1] if isinstance(out, (tuple, list)) else out
@@ -159,11 +173,15 @@ def route(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> A
 
 
 def finite(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """isnan, isinf, isfinite (x == x and |x| != inf): should the model ask this of an activation, its numbers are finite."""
+    """isnan, isinf, isfinite (x == x and |x| != inf): should the model ask this of an activation, its numbers are
+    finite.
+    """
     answer = False
     if plan.name in ("aten::eq", "aten::ne"):
         itself = isinstance(args[1], Tensor) and args[1] is args[0] and args[0].dtype.is_floating_point
-        if not itself and args[1].__class__ is not float or args[1].__class__ is float and abs(args[1]) != float("inf"):
+        if (not itself and args[1].__class__ is not float) or (
+            args[1].__class__ is float and abs(args[1]) != float("inf")
+        ):
             return mode.compute(plan, func, args, kwargs)
         answer = itself == (plan.name == "aten::eq")
     out = mode.compute(plan, func, args, kwargs)
@@ -181,12 +199,14 @@ def _balanced(shape: tuple[int, ...], choices: int, several: bool) -> Tensor:
     for n in shape:
         count *= n
     if not several or (shape and shape[-1] <= choices):
-        return (torch.arange(count) % max(choices, 1)).reshape(shape)
+        return (torch.arange(count, device=CPU) % max(choices, 1)).reshape(shape)
     raise DependsOnData("topk", [shape], "chooses more than there is")
 
 
 def pack_padded(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """nn.utils.rnn.pack_padded_sequence: the lengths must be known; the batch sizes stay real, as cuDNN and the CPU want them."""
+    """nn.utils.rnn.pack_padded_sequence: the lengths must be known; the batch sizes stay real, as cuDNN and the CPU
+    want them.
+    """
     data, lengths, batch_first = args[:3]
     real = mode.real(lengths, plan.name).to(torch.int64)
     steps = int(real.max()) if real.numel() else 0
@@ -227,14 +247,32 @@ def higher_order(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: An
     from ..records import OpSpec
     from .specs import tensor_spec
 
-    spec = OpSpec(plan.name, "default", tuple(tensor_spec(t) for t in (query, key, value)), {}, tuple(map(tensor_spec, result)))
+    spec = OpSpec(
+        plan.name, "default", tuple(tensor_spec(t) for t in (query, key, value)), {}, tuple(map(tensor_spec, result))
+    )
     mode.rec.op(spec, reads, writes)
     return result
 
 
 HANDLERS: dict[str, Any] = {
     f.__name__: f
-    for f in (empty, factory, lift, to_copy, item, ask, index, embedding, route, finite, pack_padded, resize, ignore, higher_order)
+    for f in (
+        empty,
+        factory,
+        lift,
+        to_copy,
+        item,
+        ask,
+        index,
+        repeat,
+        embedding,
+        route,
+        finite,
+        pack_padded,
+        resize,
+        ignore,
+        higher_order,
+    )
 }
 
 KINDS: dict[str, str] = {
@@ -245,6 +283,7 @@ KINDS: dict[str, str] = {
     "aten::_local_scalar_dense": "item",
     "aten::is_nonzero": "item",
     "aten::index": "index",
+    "aten::repeat_interleave": "repeat",
     "aten::embedding": "embedding",
     "aten::topk": "route",
     "aten::isnan": "finite",
@@ -261,8 +300,9 @@ KINDS: dict[str, str] = {
     "aten::_assert_scalar": "ignore",
     **dict.fromkeys(
         (
-            "aten::nonzero", "aten::nonzero_numpy", "aten::masked_select", "aten::equal", "aten::unique_dim", "aten::_unique2",
-            "aten::_unique", "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount",
+            "aten::nonzero", "aten::nonzero_numpy", "aten::masked_select", "aten::equal", "aten::unique_dim",
+            "aten::_unique2", "aten::_unique", "aten::allclose", "aten::unique_consecutive",
+            "aten::unique_dim_consecutive", "aten::bincount",
         ),
         "ask",
     ),

@@ -22,7 +22,9 @@ def tensor_spec(tensor: torch.Tensor) -> TensorSpec:
     if tensor.layout is not STRIDED:
         return _other_layout(tensor)
     try:
-        return _specs.get((tensor.shape, tensor.stride(), tensor.dtype)) or spec_of(tensor.shape, tensor.stride(), tensor.dtype)
+        return _specs.get((tensor.shape, tensor.stride(), tensor.dtype)) or spec_of(
+            tensor.shape, tensor.stride(), tensor.dtype
+        )
     except RuntimeError:  # a nested tensor has no one shape
         return _other_layout(tensor)
 

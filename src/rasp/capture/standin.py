@@ -1,8 +1,8 @@
 """Stand-ins for the user's model: a tree of new module objects whose tensors are on meta (or share the real storage).
 
-The user's modules are read, never written. Every module gets a shadow of the same class with a copied `__dict__`; parameters
-and buffers become stand-ins by one identity map, so ties stay ties; attributes that hold tensors, modules, bound methods or
-containers of those are mapped likewise.
+The user's modules are read, never written. Every module gets a shadow of the same class with a copied `__dict__`;
+parameters and buffers become stand-ins by one identity map, so ties stay ties; attributes that hold tensors, modules,
+bound methods or containers of those are mapped likewise.
 """
 
 from __future__ import annotations
@@ -90,12 +90,14 @@ class StandIns:
         self.indices: dict[int, int] = {}
         self.scripted: list[nn.Module] = []
         self.lazy = False
-        self.classes: set[type] = set()
+        self.classes: set[type[nn.Module]] = set()
         self.pending: list[tuple[Any, dict[str, Any], ModuleInfo]] = []  # every shadow, its attributes, its record
         self.mapped: list[tuple[Any, dict[str, Any], ModuleInfo]] = []  # those whose attributes must be looked at
         self.blueprint: Blueprint | None = None
 
-    def build(self, root: nn.Module, boundary: Callable[[Any, int], Any], training: bool | None, *, keep: bool = False) -> Any:
+    def build(
+        self, root: nn.Module, boundary: Callable[[Any, int], Any], training: bool | None, *, keep: bool = False
+    ) -> Any:
         """The shadow of a model. `boundary(shadow, index)` makes the callable that stands at each module's door.
 
         `keep` takes the stand-ins of the last capture of the same model, where nothing has changed since.
@@ -179,11 +181,13 @@ class StandIns:
         return shadow
 
     def _scripted(self, module: nn.Module, info: ModuleInfo, index: int) -> Any:
-        """A TorchScript module has no Python state to copy: it runs itself, its tensors are replaced as they reach the mode."""
+        """A TorchScript module has no Python state to copy: it runs itself, its tensors are replaced as they reach the
+        mode.
+        """
         self.scripted.append(module)
         self.keep.append(module)
-        for name, tensor in module.named_parameters():
-            self._registered(tensor, f"{info.path}.{name}".lstrip("."), info, "parameter")
+        for name, parameter in module.named_parameters():
+            self._registered(parameter, f"{info.path}.{name}".lstrip("."), info, "parameter")
         for name, tensor in module.named_buffers():
             self._registered(tensor, f"{info.path}.{name}".lstrip("."), info, "buffer")
         shadow = _Door(module, self.boundary, index)
@@ -200,11 +204,15 @@ class StandIns:
                 owner.tensors.append(len(self.tensors))
                 storage = self.rec._opaque(tensor, "parameter")
                 self.rec.born[storage] = -1
-                self.tensors.append(TensorInfo([prefix + name], spec, "parameter", False, storage, tensor.numel()))
+                self.tensors.append(
+                    TensorInfo(
+                        [prefix + name], spec, "parameter", trainable=False, storage=storage, logical=tensor.numel()
+                    )
+                )
 
     # -- tensors --------------------------------------------------------------------------------------------------
 
-    def _registered_all(self, tensors: dict[str, Tensor | None], prefix: str, info: ModuleInfo, kind: Any) -> dict[str, Any]:
+    def _registered_all(self, tensors: dict[str, Any], prefix: str, info: ModuleInfo, kind: Any) -> dict[str, Any]:
         """Stand-ins of a module's parameters or buffers. Flat, as a model has thousands of them.
 
         The short way is for the usual case on meta: a dense tensor that fills a storage of its own.
@@ -270,7 +278,7 @@ class StandIns:
 
     def _stand_in(self, tensor: Tensor) -> Tensor:
         """The tensor that stands for a user's tensor, made once."""
-        held = self.stand_ins.get(id(tensor))
+        held: Any = self.stand_ins.get(id(tensor))
         if held is None:
             held = self._on_meta(tensor) if self.device == META else self._for_real(tensor)
             if isinstance(tensor, Parameter) and not _uninitialised(tensor):
@@ -285,7 +293,7 @@ class StandIns:
     def _on_meta(self, tensor: Tensor) -> Tensor:
         if _uninitialised(tensor):
             self.lazy = True
-            return type(tensor)(device=META, dtype=tensor.dtype)  # type: ignore[call-arg]
+            return _unshaped(tensor, META)  # type: ignore[call-arg]
         if tensor.layout is not torch.strided:
             raise NotImplementedError(f"a {tensor.layout} tensor has no meta form")
         dtype = self.dtype if self.dtype is not None and tensor.is_floating_point() else tensor.dtype
@@ -307,13 +315,20 @@ class StandIns:
         """The same storage under a version counter of its own; a copy where another device or dtype is asked for."""
         if _uninitialised(tensor):
             self.lazy = True
-            return type(tensor)(device=self.device or tensor.device, dtype=tensor.dtype)  # type: ignore[call-arg]
+            return _unshaped(tensor, self.device or tensor.device)  # type: ignore[call-arg]
         dtype = self.dtype if self.dtype is not None and tensor.is_floating_point() else tensor.dtype
         with torch.no_grad():
             real = tensor.data.to(device=self.device or tensor.device, dtype=dtype)
-            if not isinstance(tensor, Parameter) and tensor.layout is STRIDED and not tensor.is_nested and tensor.nbytes <= SMALL_COPY:
+            if (
+                not isinstance(tensor, Parameter)
+                and tensor.layout is STRIDED
+                and not tensor.is_nested
+                and tensor.nbytes <= SMALL_COPY
+            ):
                 same = real.data_ptr() == tensor.data_ptr()
-                return real.clone() if same else real  # kernels write running statistics without saying so in their schema
+                return (
+                    real.clone() if same else real
+                )  # kernels write running statistics without saying so in their schema
             return real
 
     # -- everything else a module holds ---------------------------------------------------------------------------
@@ -431,8 +446,13 @@ class _Handle:
         self.hooks.pop(self.key, None)
 
 
+def _unshaped(tensor: Any, device: torch.device) -> Any:
+    """Another uninitialised parameter or buffer of the same kind."""
+    return type(tensor)(device=device, dtype=tensor.dtype)
+
+
 def _uninitialised(tensor: Tensor) -> bool:
-    return isinstance(tensor, nn.parameter.UninitializedTensorMixin)
+    return isinstance(tensor, nn.parameter.UninitializedTensorMixin)  # type: ignore[attr-defined]
 
 
 def _logical(tensor: Tensor) -> int:

@@ -1,8 +1,9 @@
 """Values that are known without running the model: shapes, constants, the user's ids, and what follows from them.
 
 Operators whose inputs are all known go on a tape instead of being computed. When a model asks for a value (`.item()`,
-`.any()`, `nonzero` …) the part of the tape it depends on is replayed for real on the CPU, in program order, on real storages,
-so aliasing and in-place writes are exact. What depends on an activation is unknown, and asking for it raises DependsOnData.
+`.any()`, `nonzero` …) the part of the tape it depends on is replayed for real on the CPU, in program order, on real
+storages, so aliasing and in-place writes are exact. What depends on an activation is unknown, and asking for it raises
+DependsOnData.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ LIMIT = 1 << 24  # elements: a question that needs more work than this is treate
 
 
 class DependsOnData(BaseException):
-    """The model asked for a value that only real data can give. Not an Exception: a model's `except Exception` must not hide it."""
+    """The model asked for a value that only real data can give. Not an Exception: a model's `except Exception` must
+    not hide it.
+    """
 
     def __init__(self, op: str, shapes: list[tuple[int, ...]], why: str = "depends on an activation's value") -> None:
         super().__init__(f"{op} {why}")
@@ -56,7 +59,7 @@ class _Operand:
                 host = source.detach().cpu()
             storage = self.slot.storage = host.untyped_storage()
             self.slot.owned = host.data_ptr() != source.data_ptr()
-        return torch.empty(0, dtype=self.dtype).set_(storage, self.offset, self.shape, self.stride)  # type: ignore[arg-type]
+        return torch.empty(0, dtype=self.dtype, device="cpu").set_(storage, self.offset, self.shape, self.stride)  # type: ignore[arg-type]
 
 
 class _Node:
@@ -64,7 +67,9 @@ class _Node:
 
     __slots__ = ("args", "done", "func", "kwargs", "number", "outs", "size", "writes")
 
-    def __init__(self, number: int, func: Any, args: Any, kwargs: Any, outs: list[_Operand], writes: list[_Slot]) -> None:
+    def __init__(
+        self, number: int, func: Any, args: Any, kwargs: Any, outs: list[_Operand], writes: list[_Slot]
+    ) -> None:
         self.number, self.func, self.args, self.kwargs = number, func, args, kwargs
         self.outs, self.writes, self.done = outs, writes, False
         self.size = sum(_count(o.shape) for o in outs)
@@ -103,9 +108,18 @@ class Values:
         self.slots.pop(index, None)
 
     def note(
-        self, func: Any, args: Any, kwargs: Any, reads: tuple[int, ...], outs: Any, made: tuple[int, ...], written: tuple[int, ...]
+        self,
+        func: Any,
+        args: Any,
+        kwargs: Any,
+        reads: tuple[int, ...],
+        outs: Any,
+        made: tuple[int, ...],
+        written: tuple[int, ...],
     ) -> None:
-        """Put an operator on the tape. `made`: storage indices of its fresh outputs; `written`: of those it writes in place."""
+        """Put an operator on the tape. `made`: storage indices of its fresh outputs; `written`: of those it writes in
+        place.
+        """
         for index in made:
             self.slots[index] = _Slot()
         holders = [self.slot(i) for i in (*made, *written)]
@@ -190,7 +204,7 @@ def _run(node: _Node) -> None:
     flat = [t for t in (out if isinstance(out, (tuple, list)) else (out,)) if isinstance(t, torch.Tensor)]
     for operand, real in zip(node.outs, flat):
         if real.stride() != operand.stride or real.storage_offset():
-            moved = torch.empty_strided(operand.shape, operand.stride, dtype=operand.dtype)
+            moved = torch.empty_strided(operand.shape, operand.stride, dtype=operand.dtype, device="cpu")
             real = moved.copy_(real)
         operand.slot.storage = real.untyped_storage()
     node.done = True

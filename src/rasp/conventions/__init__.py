@@ -3,7 +3,8 @@
 To add one, put a file here that builds a Convention and registers it:
 
 >>> from rasp.conventions import Convention, convention
->>> mine = convention(Convention("mine", "MACs twice", "my paper, 2024", weights={"flops": {"mac": 2}, "macc": {"mac": 1}}))
+>>> weights = {"flops": {"mac": 2}, "macc": {"mac": 1}}
+>>> mine = convention(Convention("mine", "MACs twice", "my paper, 2024", weights))
 """
 
 from __future__ import annotations

@@ -1,0 +1,94 @@
+"""When a run does not come to its end: whose error it is, where it happened, and whether a real run may help."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import torch
+
+from ..errors import CaptureError, ModelError, RaspError
+from . import inputs as given
+from .plans import META
+from .request import Request
+from .values import DependsOnData
+
+LIBRARY = ("/torch/", "/rasp/capture/")
+
+
+class Stopped(Exception):
+    """A run did not come to its end."""
+
+    def __init__(self, error: BaseException, path: str | None) -> None:
+        super().__init__(str(error))
+        self.error, self.path = error, path
+
+
+def raised_by_model(error: BaseException) -> bool:
+    """Whether the model itself raised (a `raise` or `assert` in its own code): a run with data would raise again."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or isinstance(error, (DependsOnData, NotImplementedError)) or "meta" in str(error).lower():
+        return False
+    last = frames[-1]
+    return not any(s in last.filename for s in LIBRARY) and (last.line or "").lstrip().startswith(("raise", "assert"))
+
+
+def line_of(error: BaseException) -> str | None:
+    """The user's own line nearest to where an error came from."""
+    frames = [
+        f
+        for f in traceback.extract_tb(error.__traceback__)
+        if not any(s in f.filename.replace("\\", "/") for s in LIBRARY)
+    ]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
+
+
+def reason_to_run_for_real(stopped: Stopped, request: Request, where: torch.device | None) -> dict[str, Any]:
+    """Whether a real run may answer what shapes alone could not; the reason it is needed."""
+    error, path = stopped.error, stopped.path
+    if isinstance(error, RaspError):
+        raise error
+    if raised_by_model(error):
+        raise model_error(stopped, request) from error
+    needs_data = isinstance(error, DependsOnData)
+    why = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+    reason = {
+        "why": why,
+        "op": error.op if isinstance(error, DependsOnData) else None,
+        "module": path,
+        "where": line_of(error),
+    }
+    on_meta = any(t.device.type == "meta" for t in [*request.model.parameters(), *request.model.buffers()])
+    fed_meta = any(
+        t.device.type == "meta" and not given.is_made(t) for _, t in given.tensors_in((request.args, request.kwargs))
+    )
+    if where == META or on_meta or fed_meta:
+        if not needs_data and not isinstance(error, NotImplementedError):
+            raise model_error(stopped, request) from error
+        raise CaptureError(
+            f"{type(request.model).__name__} cannot be run on shapes alone: {reason['why']} "
+            f"(module {path or 'root'!r}, {reason['where']}). "
+            "A real run would answer it, but "
+            + (
+                "device='meta' was asked for."
+                if where == META
+                else "the model or its inputs are on the meta device and hold no data."
+            )
+        ) from error
+    return reason
+
+
+def model_error(stopped: Stopped, request: Request) -> RaspError:
+    error = stopped.error
+    if isinstance(error, RaspError):
+        return error
+    place = f" in module {stopped.path!r}" if stopped.path else ""
+    fed = ", ".join(
+        f"{n.split('.', 1)[-1]} {tuple(t.shape)} {str(t.dtype).removeprefix('torch.')}"
+        for n, t in given.tensors_in((request.args, request.kwargs))[:4]
+    )
+    first = str(error).strip().splitlines()[0] if str(error).strip() else "(no message)"
+    return ModelError(
+        f"{type(request.model).__name__} raised {type(error).__name__}{place}: {first} "
+        f"[inputs: {fed or 'none'}]. If the model runs outside of rasp, check that the inputs are the same."
+    )

@@ -1,0 +1,123 @@
+"""What is to be captured and how: checked, and in one form."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..errors import InputError
+from . import inputs as given
+from .autocast import ambient
+from .standin import unwrapped
+
+Tensor = torch.Tensor
+MODES = ("eval", "train", "as-is")
+
+
+@dataclass
+class Request:
+    """What is to be run and how; the same for a run on shapes and a real one."""
+
+    model: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    training: bool | None
+    backward: bool = False
+    optimizer: Any = None
+    loss: Callable[[Any], Tensor] | None = None
+    dtype: torch.dtype | None = None
+    autocast: torch.dtype | None = None
+    memo: bool = True
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def grad(self) -> bool:
+        return self.backward
+
+
+def make_request(
+    model: Any, inputs: Any, input_shape: Any, kwargs: Any, dtypes: Any, mode: Any, backward: Any, optimizer: Any,
+    loss: Any, dtype: Any, autocast: Any, memo: bool,
+) -> Request:  # fmt: skip
+    """Check what was given and bring it into one form."""
+    if isinstance(model, type) and issubclass(model, nn.Module):
+        raise InputError(f"{model.__name__} is a class; give an instance: {model.__name__}(...).")
+    if not isinstance(model, nn.Module):
+        raise InputError(f"The model must be a torch.nn.Module, not {type(model).__name__}.")
+    mode = mode or ("train" if backward else "eval")
+    if mode not in MODES:
+        raise InputError(f"mode={mode!r} is not known. Use 'eval', 'train' or 'as-is' (keep the model's own flags).")
+    if optimizer is not None and not backward:
+        raise InputError("optimizer= needs backward=True: a step uses the gradients of a backward.")
+    training = {"eval": False, "train": True, "as-is": None}[mode]
+    inner = unwrapped(model)
+    args, named = given.arguments(inner, inputs, input_shape, kwargs, dtypes)
+    cast = (
+        ambient()
+        if autocast is None
+        else None
+        if autocast is False
+        else given.as_dtype("bfloat16" if autocast is True else autocast)
+    )
+    return Request(
+        inner, args, named, training, bool(backward), optimizer, loss,
+        None if dtype is None else given.as_dtype(dtype), cast, memo,
+    )  # fmt: skip
+
+
+def device_of(device: Any) -> torch.device | None:
+    if device is None:
+        return None
+    try:
+        where = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise InputError(
+            f"device={device!r} is not a device. Use 'meta', 'cpu', 'cuda', 'cuda:0' or a torch.device."
+        ) from error
+    if where.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(
+            "device='cuda' was asked for, but torch sees no CUDA device here. Leave device out to count without one."
+        )
+    if where.type == "mps" and not torch.backends.mps.is_available():
+        raise InputError(
+            "device='mps' was asked for, but torch sees no MPS device here. Leave device out to count without one."
+        )
+    return where
+
+
+def check_devices(request: Request, where: torch.device | None) -> None:
+    """Inputs on another device than the model's would fail in the user's own call: say so."""
+    if where is not None:
+        return
+    home = home_of(request.model)
+    for name, tensor in given.tensors_in((request.args, request.kwargs)):
+        if home is None:
+            return
+        if given.is_made(tensor) or tensor.device == home or home.type == "meta":
+            continue
+        if tensor.device.type == "cpu" and tensor.dim() == 0:
+            continue
+        label = name.split(".", 1)[-1]
+        raise InputError(
+            f"Input {label} is on {tensor.device}, the model is on {home}. Move it (.to('{home}')), "
+            f"or give input_shape={tuple(tensor.shape)} to profile without data."
+        )
+
+
+def home_of(model: nn.Module) -> torch.device | None:
+    """The device of the first parameter or buffer."""
+    for tensor in itertools.chain(model.parameters(), model.buffers()):
+        return tensor.device
+    return None
+
+
+def input_home(request: Request) -> torch.device:
+    for _, tensor in given.tensors_in((request.args, request.kwargs)):
+        if not given.is_made(tensor):
+            return tensor.device
+    return torch.device("cpu")

@@ -1,0 +1,210 @@
+"""The run of a model under a dispatch mode: module doors, forward, backward, optimiser step, and the Trace of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..errors import InputError
+from ..records import ModuleCall, Trace
+from . import inputs as given
+from .autocast import Autocast
+from .guard import training_flags
+from .recorder import BACKWARD, FORWARD, OPTIMISER, Recorder
+from .request import Request
+from .routes import routed
+from .specs import tensor_spec
+from .standin import StandIns
+from .values import Values
+
+Tensor = torch.Tensor
+
+
+class Run:
+    """The parts a run on meta and a real one share."""
+
+    def __init__(self, request: Request, device: torch.device | None) -> None:
+        self.request = request
+        self.key = f"Autograd{(device or torch.device('cpu')).type.upper()}".replace("META", "Meta")
+        self.rec = Recorder(grad=request.grad)
+        self.values = Values()
+        self.stand = StandIns(self.rec, self.values, device=device, dtype=request.dtype)
+        self.failed: int | None = None
+        self.shadow: Any = None
+
+    def boundary(self, shadow: Any, index: int) -> Any:
+        """The callable at a module's door: opens a module call, runs it, closes it."""
+        rec = self.rec
+        calls, stack, ops = rec.calls, rec.stack, rec.ops
+        quick = not rec.grad
+        run = shadow._call_impl
+        count = 0
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal count
+            if len(args) == 1 and not kwargs and args[0].__class__ is Tensor:
+                inputs: tuple[Any, ...] = (tensor_spec(args[0]),)
+            else:
+                inputs = specs_in((args, kwargs) if kwargs else args)
+            if quick:  # what rec.enter does, in place: a model calls thousands of modules
+                start, opened = len(ops), len(calls)
+                record = ModuleCall(index, stack[-1] if stack else -1, count, inputs, (), start, start)
+                calls.append(record)
+                stack.append(opened)
+                count += 1
+            else:
+                opened = rec.enter(index, inputs)
+            try:
+                out = run(*args, **kwargs)
+            except BaseException:
+                if self.failed is None:
+                    self.failed = index
+                rec.leave(opened, ())
+                raise
+            outputs = (tensor_spec(out),) if out.__class__ is Tensor else specs_in(out)
+            if quick:
+                stack.pop()
+                record.outputs, record.end = outputs, len(ops)
+            else:
+                rec.leave(opened, outputs)
+            return out
+
+        return call
+
+    def go(self, mode: Any, args: tuple[Any, ...], kwargs: dict[str, Any], training_override: bool) -> Any:
+        """Forward, and where asked backward and an optimiser step, all under the mode."""
+        request = self.request
+        recurrent = any(issubclass(c, nn.RNNBase) for c in self.stand.classes)
+        with (
+            routed(mode, key=self.key, recurrent=recurrent),
+            torch.set_grad_enabled(request.grad),
+            training_flags(self.stand.scripted, request.training),
+        ):
+            if training_override:
+                self.shadow.train(bool(request.training))
+            with mode:
+                with self.casting():
+                    out = self.shadow(*args, **kwargs)
+                if request.backward:
+                    self._train(out)
+        return out
+
+    def casting(self) -> AbstractContextManager[Any]:
+        """Autocast, where it was asked for: torch's own on a real device, its policy by hand on meta."""
+        dtype = self.request.autocast
+        if dtype is None:
+            return nullcontext()
+        if self.key == "AutogradMeta":
+            return Autocast(dtype)
+        return torch.autocast(self.key.removeprefix("Autograd").lower(), dtype=dtype)
+
+    def _train(self, out: Any) -> None:
+        rec, request = self.rec, self.request
+        rec.phase = BACKWARD
+        rec.stack.append(0)
+        loss = request.loss(out) if request.loss is not None else default_loss(out)
+        if not isinstance(loss, Tensor) or not loss.requires_grad:
+            raise InputError(
+                "There is nothing to run backward: no floating output depends on a trainable parameter. "
+                "Unfreeze parameters, or pass loss= (a function of the output that returns a tensor)."
+            )
+        if loss.numel() != 1:
+            loss = loss.float().mean()
+        loss.backward()  # type: ignore[no-untyped-call]
+        parameters = [self.stand.stand_ins[k] for k, i in self.stand.infos.items() if i.kind == "parameter"]
+        for parameter in parameters:
+            if parameter.grad is not None and parameter.grad.layout is torch.strided:
+                index = rec.by_address.get(parameter.grad.untyped_storage()._cdata)
+                if index is not None:
+                    rec.kinds[index] = "gradient"
+        if request.optimizer is not None:
+            self._step([p for p in parameters if p.requires_grad])
+
+    def _step(self, parameters: list[Tensor]) -> None:
+        self.rec.phase = OPTIMISER
+        make = self.request.optimizer
+        if isinstance(make, torch.optim.Optimizer):
+            make = same_optimizer(make, self.stand.stand_ins)
+        optimizer = make(parameters)
+        if not hasattr(optimizer, "step"):
+            raise InputError(
+                f"optimizer= must give an object with step(), e.g. torch.optim.AdamW; got {type(optimizer).__name__}."
+            )
+        optimizer.step()
+        for state in getattr(optimizer, "state", {}).values():
+            for _, tensor in given.tensors_in(state):
+                index = self.rec.by_address.get(tensor.untyped_storage()._cdata)
+                if index is not None:
+                    self.rec.kinds[index] = "optimiser state"
+
+    def trace(self, inputs: list[tuple[str, Any]], out: Any, notes: list[str]) -> Trace:
+        """The finished record; the shadows are taken apart so that nothing keeps them alive."""
+        self._kinds()
+        self.rec.check_outputs(t for _, t in given.tensors_in(out))
+        specs, ops, storages = self.rec.finished()
+        self.dismantle()
+        untraced = [
+            {"op": op, "module": self.stand.modules[self.rec.calls[call].module].path, "call": call, "bytes": n}
+            for (call, op), n in self.rec.untraced.items()
+        ]
+        return Trace(
+            specs, ops, self.rec.calls, self.stand.modules, self.stand.tensors, storages, inputs,
+            [tensor_spec(t) for _, t in given.tensors_in(out)], notes, untraced,
+        )  # fmt: skip
+
+    def dismantle(self) -> None:
+        """Break the cycles between shadows and their doors, so that they go at once, not at a later collection."""
+        for _, state, _ in self.stand.pending:
+            state.clear()
+        self.shadow = None
+        del self.stand.boundary
+
+    def _kinds(self) -> None:
+        """What was born after the forward and is neither gradient nor state is temporary."""
+        rec = self.rec
+        after = next((i for i, op in enumerate(rec.ops) if op[2] != FORWARD), len(rec.ops))
+        for index, (kind, born) in enumerate(zip(rec.kinds, rec.born)):
+            if kind == "activation" and born >= after and after < len(rec.ops):
+                rec.kinds[index] = "temporary"
+
+
+def specs_in(value: Any) -> tuple[Any, ...]:
+    """Specs of the tensors in a module call's arguments or results."""
+    if value.__class__ is Tensor:
+        return (tensor_spec(value),)
+    if value.__class__ is tuple and len(value) == 1 and value[0].__class__ is Tensor:
+        return (tensor_spec(value[0]),)
+    return tuple(tensor_spec(t) for _, t in given.tensors_in(value, 32))
+
+
+def default_loss(out: Any) -> Any:
+    """The mean of every floating output, in float32, added up; the state a model keeps for later (a cache) is no
+    output.
+    """
+    parts = [
+        t.float().mean()
+        for _, t in given.tensors_in(out, objects=False)
+        if t.requires_grad and (t.is_floating_point() or t.is_complex())
+    ]
+    if not parts:
+        return None
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def same_optimizer(optimizer: torch.optim.Optimizer, stand_ins: dict[int, Tensor]) -> Callable[[list[Tensor]], Any]:
+    """The user's own optimizer again, on the stand-ins, with the same groups and options."""
+    groups = [
+        {
+            **{k: v for k, v in g.items() if k != "params"},
+            "params": [stand_ins[id(p)] for p in g["params"] if id(p) in stand_ins],
+        }
+        for g in optimizer.param_groups
+    ]
+    return lambda _: type(optimizer)(groups)  # type: ignore[call-arg,arg-type]
