@@ -146,7 +146,7 @@ class Recorder:
                 index = self.by_address.get(tensor.untyped_storage()._cdata)
                 if index in self.hollow and self.sizes[index]:
                     self.note_untraced("empty", index)
-                elif index is None and tensor.device.type != "meta":
+                elif index is None and tensor.device.type != "meta" and not tensor.untyped_storage().resizable():
                     self.note_untraced("outside of torch", self.before(tensor, "activation"))
 
     def note_untraced(self, name: str, index: int) -> None:

@@ -56,7 +56,9 @@ def make_request(
         raise InputError("optimizer= needs backward=True: a step uses the gradients of a backward.")
     training = {"eval": False, "train": True, "as-is": None}[mode]
     inner = unwrapped(model)
+    _check_callable(inner)
     args, named = given.arguments(inner, inputs, input_shape, kwargs, dtypes)
+    _check_sizes(args, named)
     cast = (
         ambient()
         if autocast is None
@@ -68,6 +70,27 @@ def make_request(
         inner, args, named, training, bool(backward), optimizer, loss,
         None if dtype is None else given.as_dtype(dtype), cast, memo,
     )  # fmt: skip
+
+
+def _check_callable(model: nn.Module) -> None:
+    """A container of nothing, or a module without a forward, has nothing to run."""
+    name = type(model).__name__
+    if isinstance(model, (nn.Sequential, nn.ModuleList, nn.ModuleDict)) and not len(model):
+        raise InputError(f"The model is an empty {name}: there is nothing to count. Add layers to it.")
+    if getattr(type(model), "forward", None) is nn.Module.forward and "forward" not in vars(model):
+        raise InputError(f"{name} has no forward() to run. Give the module whose forward is to be counted.")
+
+
+def _check_sizes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """A floating input without elements (a batch of 0) would make every count 0."""
+    tensors = given.tensors_in((args, kwargs))
+    if tensors and all(t.numel() == 0 for _, t in tensors):
+        name, tensor = tensors[0]
+        shape = tuple(tensor.shape)
+        raise InputError(
+            f"Input {name.split('.', 1)[-1]} of shape {shape} has no elements, so every count would be 0. "
+            "Give a batch of at least 1; the shape includes the batch."
+        )
 
 
 def device_of(device: Any) -> torch.device | None:

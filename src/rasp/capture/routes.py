@@ -231,7 +231,10 @@ def _pad_packed(data: Tensor, sizes: Tensor, batch_first: bool, padding: float, 
     """Steps of equal batch size are copied together into a padded tensor; lengths and batch sizes stay real."""
     mode = getattr(_current, "mode", None)
     if mode is None or data.device != META:
-        return aten._pad_packed_sequence.default.decompose(data, sizes, batch_first, padding, total)  # type: ignore[no-any-return]
+        padded, lengths = aten._pad_packed_sequence.default.decompose(data, sizes, batch_first, padding, total)
+        if mode is not None:
+            mode.rec.hollow.discard(mode.at(lengths))  # written by the kernel itself, not by an operator
+        return padded, lengths
     with _disable_current_modes():
         counts: list[int] = [int(n) for n in mode.real(sizes, PADDED)]
         lengths = torch.tensor([sum(n > i for n in counts) for i in range(counts[0] if counts else 0)])

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..errors import CaptureError
+from ..errors import CaptureError, InputError
 from ..records import Trace
 from . import inputs as given
 from .failure import Stopped, model_error, reason_to_run_for_real
@@ -55,13 +55,25 @@ def capture(
             except Stopped as stopped:
                 reason = reason_to_run_for_real(stopped, request, where)
             else:
+                _check_found(request, trace)
                 return trace, _described(request, trace, "meta", "meta", None)
         target = where if where is not None and where != META else None
         try:
             trace, ran_on = _for_real(request, target)
         except Stopped as stopped:
             raise model_error(stopped, request) from stopped.error
+    _check_found(request, trace)
     return trace, _described(request, trace, "real", ran_on, reason)
+
+
+def _check_found(request: Request, trace: Trace) -> None:
+    """A module of the user's own that holds nothing and ran nothing is a mistake, not a model of cost 0."""
+    own = not type(request.model).__module__.startswith("torch.nn.")
+    if own and len(trace.modules) == 1 and not trace.tensors and not trace.ops and not trace.untraced:
+        raise InputError(
+            f"{type(request.model).__name__} has no layers and no parameters, and its forward ran no operator: "
+            "there is nothing to count."
+        )
 
 
 def _on_meta(request: Request) -> Trace:
