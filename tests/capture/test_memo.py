@@ -18,9 +18,10 @@ BY_NAME = {case.name: case for case in MODELS}
 CHOSEN = [
     name
     for name in (
-        "own:Looped", "own:Branching", "own:Checkpointed", "own:convolutional", "own:spectral_norm", "own:Transformer", "own:LSTM",
-        "own:EmbeddingBag", "torchvision:resnet18", "torchvision:shufflenet_v2_x0_5", "timm:levit_128s", "timm:mobilevitv2_050",
-        "transformers:gpt2", "transformers:llama", "transformers:t5", "transformers:mamba", "transformers:bert with a mask",
+        "own:Looped", "own:Branching", "own:Checkpointed", "own:convolutional", "own:spectral_norm", "own:Transformer",
+        "own:LSTM", "own:EmbeddingBag", "torchvision:resnet18", "torchvision:shufflenet_v2_x0_5", "timm:levit_128s",
+        "timm:mobilevitv2_050", "transformers:gpt2", "transformers:llama", "transformers:t5", "transformers:mamba",
+        "transformers:bert with a mask",
     )
     if name in BY_NAME
 ]  # fmt: skip
@@ -164,7 +165,7 @@ def test_chains_of_operators_are_the_same_with_and_without_the_memo(chain, backw
     assert_same(traces[0], traces[2])
 
 
-# -- a model that changes between two captures ---------------------------------------------------------------------------
+# -- a model that changes between two captures ------------------------------------------------------------------
 
 
 class Small(nn.Module):

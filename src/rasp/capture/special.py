@@ -129,6 +129,16 @@ def index(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> A
     return mode.compute(plan, func, (args[0], indices, *args[2:]), kwargs)
 
 
+def batch_norm(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """In training the running statistics are written, though the schema does not say so: their values are known no longer."""
+    out = mode.compute(plan, func, args, kwargs)
+    if args[5]:
+        for statistics in args[3:5]:
+            if statistics is not None and statistics.device == META:
+                mode.values.forget(mode.rec.by_address.get(statistics.untyped_storage()._cdata, -1))
+    return out
+
+
 def repeat(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """repeat_interleave by a tensor of counts: the length is in the counts, unless it was given."""
     handle = mode.compute if kwargs.get("output_size") is not None else partial(ask, mode)
@@ -265,6 +275,7 @@ HANDLERS: dict[str, Any] = {
         ask,
         index,
         repeat,
+        batch_norm,
         embedding,
         route,
         finite,
@@ -283,6 +294,8 @@ KINDS: dict[str, str] = {
     "aten::_local_scalar_dense": "item",
     "aten::is_nonzero": "item",
     "aten::index": "index",
+    "aten::native_batch_norm": "batch_norm",
+    "aten::cudnn_batch_norm": "batch_norm",
     "aten::repeat_interleave": "repeat",
     "aten::embedding": "embedding",
     "aten::topk": "route",

@@ -52,6 +52,24 @@ def dense(tensor: Tensor) -> bool:
     return True
 
 
+def innermost_channels(tensor: Tensor) -> bool:
+    """Whether kernels take a tensor for channels-last: by its strides alone, as c10's suggest_memory_format does."""
+    shape, stride, least = tensor.shape, tensor.stride(), 0
+    if len(shape) not in (4, 5) or stride[1] == 0:
+        return False
+    for d in (1, *range(len(shape) - 1, 1, -1), 0):
+        if shape[d] == 0 or stride[d] < least or (d == 0 and least == stride[1]):
+            return False
+        least = stride[d] * max(shape[d], 1)
+    return True
+
+
+def suggested(tensor: Tensor) -> Out:
+    """A tensor of the same shape in the memory format kernels take it for."""
+    shape = tuple(tensor.shape)
+    return (shape, channels_last(shape), tensor.dtype) if innermost_channels(tensor) else out(shape, tensor.dtype)
+
+
 def has_dims(x: Tensor, dims: Any) -> bool:
     """Whether every dimension is one of the tensor's, none twice; the kernel has the words for it otherwise."""
     n = x.dim()

@@ -40,10 +40,15 @@ UNARY = (
     "hardswish", "hardswish_", "hardsigmoid", "hardsigmoid_", "leaky_relu", "leaky_relu_", "elu", "elu_", "mish",
     "exp", "log", "sqrt", "rsqrt", "neg", "abs", "sin", "cos", "erf", "softplus", "reciprocal", "floor", "ceil",
     "round", "log1p", "expm1", "exp_", "neg_", "sqrt_", "clamp_min", "clamp_min_", "hardtanh", "relu6", "rsqrt_",
-    "reciprocal_", "bernoulli", "logit", "threshold", "log2",
+    "reciprocal_", "logit", "threshold", "log2",
 )  # fmt: skip
 for _name in UNARY:
     SHAPES[f"aten::{_name}"] = unary
+
+
+@shape_rule("bernoulli")
+def drawn(args: Any, kwargs: Any) -> list[Out] | None:
+    return unary(args, kwargs) if args[0].is_contiguous() else None
 
 
 def binary(args: Any, kwargs: Any) -> list[Out] | None:
@@ -56,8 +61,15 @@ def binary(args: Any, kwargs: Any) -> list[Out] | None:
     return None if where is None else [(*where, dtype)]
 
 
+@shape_rule("sub", "rsub")
+def difference(args: Any, kwargs: Any) -> list[Out] | None:
+    """As binary; the kernel refuses truth values."""
+    refused = any(a.dtype == torch.bool if isinstance(a, Tensor) else isinstance(a, bool) for a in args[:2])
+    return None if refused else binary(args, kwargs)
+
+
 BINARY = (
-    "add", "sub", "mul", "div", "rsub", "maximum", "minimum", "atan2", "fmod", "remainder",
+    "add", "mul", "div", "maximum", "minimum", "atan2", "fmod", "remainder",
 )  # fmt: skip
 for _name in BINARY:
     SHAPES[f"aten::{_name}"] = binary
@@ -119,6 +131,8 @@ def bitwise(args: Any, kwargs: Any) -> list[Out] | None:
     a, b = args[:2]
     if not (isinstance(a, Tensor) and isinstance(b, Tensor) and a.dtype == b.dtype and a.dim() and b.dim()):
         return None
+    if a.dtype.is_floating_point:
+        return None
     where = broadcast(a, b)
     return None if where is None else [(*where, a.dtype)]
 
@@ -139,9 +153,15 @@ def where(args: Any, kwargs: Any) -> list[Out] | None:
 
 @shape_rule("masked_fill")
 def masked_fill(args: Any, kwargs: Any) -> list[Out] | None:
+    """A contiguous copy of the broadcast tensor, which is then written."""
     x, mask = args[:2]
-    place = broadcast(x, mask) if mask.dtype == torch.bool else None
-    return None if place is None else [(*place, x.dtype)]
+    if mask.dtype != torch.bool:
+        return None
+    try:
+        shape = torch.broadcast_shapes(x.shape, mask.shape)
+    except RuntimeError:
+        return None
+    return [(tuple(shape), packed(shape), x.dtype)]
 
 
 @shape_rule("masked_fill_", "index_put_", "index_put", "index_add_", "scatter_", "index_copy_", "index_fill_")

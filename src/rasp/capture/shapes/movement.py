@@ -54,15 +54,20 @@ def embedding(args: Any, kwargs: Any) -> list[Out] | None:
     )
 
 
-@shape_rule("roll", "tril", "triu", "flip")
+@shape_rule("roll", "flip")
 def rearranged(args: Any, kwargs: Any) -> list[Out] | None:
-    return [like(args[0])] if args[0].is_contiguous() else None
+    return [like(args[0])] if args[0].is_contiguous() and has_dims(args[0], args[-1]) else None
+
+
+@shape_rule("tril", "triu")
+def triangle(args: Any, kwargs: Any) -> list[Out] | None:
+    return [like(args[0])] if args[0].is_contiguous() and args[0].dim() > 1 else None
 
 
 @shape_rule("constant_pad_nd")
 def pad(args: Any, kwargs: Any) -> list[Out] | None:
     x, amounts = args[:2]
-    if not x.is_contiguous():
+    if not x.is_contiguous() or len(amounts) % 2 or len(amounts) > 2 * x.dim():
         return None
     shape = list(x.shape)
     for i in range(len(amounts) // 2):
@@ -87,7 +92,8 @@ def upsample(args: Any, kwargs: Any) -> list[Out] | None:
 @shape_rule("grid_sampler_2d")
 def grid_sampler(args: Any, kwargs: Any) -> list[Out] | None:
     x, grid = args[:2]
-    return [out((*x.shape[:2], *grid.shape[1:3]), x.dtype)] if x.is_contiguous() and x.dtype == grid.dtype else None
+    fits = x.dim() == grid.dim() == 4 and x.shape[0] == grid.shape[0] and grid.shape[3] == 2 and x.dtype == grid.dtype
+    return [out((*x.shape[:2], *grid.shape[1:3]), x.dtype)] if fits and x.is_contiguous() else None
 
 
 @shape_rule("max_pool2d_with_indices")

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ._layout import Out, Tensor, dense, has_dims, like, out, shape_rule
+from ._layout import Out, Tensor, dense, has_dims, innermost_channels, like, out, shape_rule, suggested
 
 
 def _statistics(x: Tensor) -> torch.dtype:
@@ -17,17 +17,17 @@ def _statistics(x: Tensor) -> torch.dtype:
 def batch_norm(args: Any, kwargs: Any) -> list[Out] | None:
     """Output as the input; saved statistics per channel in training, empty in evaluation (as the CPU gives them)."""
     x = args[0]
-    if x.dim() < 2 or not dense(x) or any(isinstance(t, Tensor) and t.shape[0] != x.shape[1] for t in args[1:5]):
+    if x.dim() < 2 or any(isinstance(t, Tensor) and t.shape[0] != x.shape[1] for t in args[1:5]):
         return None
     training = next((a for a in args[3:6] if isinstance(a, bool)), False)
     stats = out((x.shape[1] if training else 0,), _statistics(x))
-    return [like(x), stats, stats]
+    return [suggested(x), stats, stats]
 
 
 @shape_rule("native_batch_norm_backward")
 def batch_norm_backward(args: Any, kwargs: Any) -> list[Out] | None:
     grad, x, weight, mask = args[0], args[1], args[2], args[9]
-    if not (dense(x) and grad.stride() == x.stride()):
+    if not ((x.is_contiguous() or innermost_channels(x)) and dense(x) and grad.stride() == x.stride()):
         return None
     per_channel = out((x.shape[1],), weight.dtype if weight is not None else x.dtype)
     return [like(x) if mask[0] else None, per_channel if mask[1] else None, per_channel if mask[2] else None]
@@ -69,7 +69,7 @@ def reduction(args: Any, kwargs: Any) -> list[Out] | None:
     dims = args[1] if len(args) > 1 else None
     if not x.is_contiguous() or not x.dtype.is_floating_point or not isinstance(dims, (list, tuple)) or not dims:
         return None
-    if not has_dims(x, dims):
+    if not has_dims(x, dims) or 0 in x.shape:
         return None
     gone = {d % x.dim() for d in dims}
     keep = args[2] if len(args) > 2 else kwargs.get("keepdim", False)
@@ -84,13 +84,19 @@ def reduction(args: Any, kwargs: Any) -> list[Out] | None:
 @shape_rule("_softmax", "_log_softmax", "_safe_softmax")
 def softmax(args: Any, kwargs: Any) -> list[Out] | None:
     x = args[0]
-    plain = x.is_contiguous() and x.dtype.is_floating_point and has_dims(x, args[1:2])
+    n = max(x.dim(), 1)
+    if not -n <= args[1] < n:  # the meta kernel lets it pass
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {args[1]})")
+    plain = x.is_contiguous() and x.dtype.is_floating_point
     return [like(x)] if plain and not (len(args) > 2 and args[2]) and not kwargs.get("dtype") else None
 
 
+@shape_rule("_softmax_backward_data", "_log_softmax_backward_data")
+def softmax_backward(args: Any, kwargs: Any) -> list[Out] | None:
+    return elementwise_backward(args, kwargs) if args[0].is_contiguous() else None
+
+
 @shape_rule(
-    "_softmax_backward_data",
-    "_log_softmax_backward_data",
     "gelu_backward",
     "silu_backward",
     "threshold_backward",

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ._layout import Out, Tensor, channels_last, like, out, shape_rule, spread
+from ._layout import Out, Tensor, channels_last, innermost_channels, like, out, shape_rule, spread
 
 
 def _same_dtype(op: str, *tensors: Tensor) -> None:
@@ -55,7 +55,11 @@ def bmm(args: Any, kwargs: Any) -> list[Out] | None:
 
 @shape_rule("baddbmm")
 def baddbmm(args: Any, kwargs: Any) -> list[Out] | None:
-    return bmm(args[1:3], {}) if args[0].dtype == args[1].dtype else None
+    start, a, b = args[:3]
+    rows = bmm((a, b), {}) if start.dtype == a.dtype and start.dim() <= 3 else None
+    if rows is None or any(n not in (1, m) for n, m in zip(reversed(start.shape), reversed(rows[0][0]))):
+        return None
+    return rows
 
 
 @shape_rule("_grouped_mm")
@@ -87,12 +91,9 @@ def convolution(args: Any, kwargs: Any) -> list[Out] | None:
             return None
         spatial.append((size + 2 * p - d * (k - 1) - 1) // s + 1)
     shape = (x.shape[0], w.shape[0], *spatial)
-    if x.is_contiguous() and w.is_contiguous():
-        return [out(shape, x.dtype)]
-    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(x.dim())
-    if last is not None and (x.is_contiguous(memory_format=last) or w.is_contiguous(memory_format=last)):
+    if innermost_channels(x) or innermost_channels(w):
         return [(shape, channels_last(shape), x.dtype)]
-    return None
+    return [out(shape, x.dtype)] if n > 1 or x.is_contiguous() else None
 
 
 @shape_rule("convolution_backward")
