@@ -19,6 +19,7 @@ Tensor = torch.Tensor
 CPU = torch.device("cpu")
 BALANCED = "Expert routing depends on data: a balanced load was assumed"
 FINITE = "Activations were assumed to be finite, which the model checks"
+FLEX, FLEX_BACKWARD = "higher_order::flex_attention", "higher_order::flex_attention_backward"
 FILLED = {"aten::zeros_like": 0, "aten::ones_like": 1, "aten::new_zeros": 0, "aten::new_ones": 1}
 FILLED_WITH = {"aten::full_like": 1, "aten::new_full": 2}  # position of the value
 
@@ -246,13 +247,16 @@ def ignore(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> 
 
 def higher_order(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """flex_attention by its shapes; other higher-order operators need a real run."""
-    if plan.name not in ("higher_order::flex_attention",):
+    if plan.name not in (FLEX, FLEX_BACKWARD):
         raise DependsOnData(plan.name, [], "has no meta form that can be traced through")
     query, key, value = (mode.stand_in(t) for t in args[:3])
-    out = torch.empty((*query.shape[:-1], value.shape[-1]), dtype=query.dtype, device=META)
-    logsumexp, peak = (torch.empty(query.shape[:-1], dtype=torch.float32, device=META) for _ in range(2))
     reads = tuple(mode.rec.before(t, "activation") for t in (query, key, value))
-    result = (out, logsumexp, peak)
+    if plan.name == FLEX:
+        out = torch.empty((*query.shape[:-1], value.shape[-1]), dtype=query.dtype, device=META)
+        logsumexp, peak = (torch.empty(query.shape[:-1], dtype=torch.float32, device=META) for _ in range(2))
+        result = (out, logsumexp, peak)
+    else:
+        result = tuple(torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=META) for t in (query, key, value))  # type: ignore[assignment]
     writes = tuple(mode.rec.birth(t, t.untyped_storage().nbytes()) for t in result)
     from ..records import OpSpec
     from .specs import tensor_spec
@@ -261,7 +265,11 @@ def higher_order(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: An
         plan.name, "default", tuple(tensor_spec(t) for t in (query, key, value)), {}, tuple(map(tensor_spec, result))
     )
     mode.rec.op(spec, reads, writes)
-    return result
+    if plan.name == FLEX:
+        return result
+    captured = args[12] if len(args) > 12 else kwargs.get("score_mod_other_buffers", ())
+    wanted = [isinstance(t, Tensor) and t.requires_grad for t in captured]
+    return (*result, tuple(torch.empty_like(t, device=META) if w else None for t, w in zip(captured, wanted)))
 
 
 HANDLERS: dict[str, Any] = {
