@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils.rnn import PackedSequence
 
 from ..errors import InputError
 
@@ -97,7 +98,7 @@ def _check_signature(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        takes = ", ".join(str(p) for p in signature.parameters.values())
+        takes = ", ".join(_spelled(p) for p in signature.parameters.values())
         given = f"{len(args)} positional" + (f" and {', '.join(sorted(kwargs))}" if kwargs else "")
         raise InputError(
             f"The inputs do not fit {type(model).__name__}.forward({takes}): {error}. Given: {given}. "
@@ -106,10 +107,23 @@ def _check_signature(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
         ) from error
 
 
+def _spelled(parameter: inspect.Parameter) -> str:
+    """A parameter as a person reads a signature: its name, starred or optional."""
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    return stars + parameter.name + ("" if parameter.default is inspect.Parameter.empty else "=…")
+
+
 # -- from shapes ------------------------------------------------------------------------------------------------------
 
 
 def _from_shapes(model: nn.Module, shapes: Any, dtypes: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    count = len(shapes) if isinstance(shapes, Mapping) or not _is_shape(shapes) and isinstance(shapes, Sequence) else 1
+    if isinstance(dtypes, Mapping):
+        unknown = [k for k in dtypes if not isinstance(shapes, Mapping) or k not in shapes]
+        if unknown:
+            raise InputError(f"dtypes names {unknown[0]!r}, which input_shape does not: use the same names in both.")
+    elif isinstance(dtypes, (list, tuple)) and len(dtypes) > count:
+        raise InputError(f"{len(dtypes)} dtypes were given for {count} shapes: give one for each, or None.")
     if isinstance(shapes, Mapping):
         made = {str(k): _made(model, s, _dtype_for(dtypes, i, k), str(k)) for i, (k, s) in enumerate(shapes.items())}
         return (), made
@@ -212,14 +226,21 @@ def map_tensors(
     if id(value) in seen:
         return seen[id(value)]
     if isinstance(value, (list, tuple)):
-        items = [map_tensors(v, change, f"{name}.{i}" if name else str(i), seen) for i, v in enumerate(value)]
-        if isinstance(value, tuple):
-            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-        return items if type(value) is list else copy.copy(value)
+        items = [] if isinstance(value, tuple) else copy.copy(value)
+        if isinstance(value, list):  # noted before it is filled: it may hold itself
+            seen[id(value)] = items
+            items.clear()
+        for i, v in enumerate(value):
+            steps = isinstance(value, PackedSequence) and i == 1  # sizes of steps, which must stay on the CPU
+            items.append(v if steps else map_tensors(v, change, f"{name}.{i}" if name else str(i), seen))
+        if isinstance(value, list):
+            return items
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if type(value) in (dict, OrderedDict):
-        return type(value)(
-            (k, map_tensors(v, change, f"{name}.{k}" if name else str(k), seen)) for k, v in value.items()
-        )
+        twin = seen[id(value)] = type(value)()
+        for k, v in value.items():
+            twin[k] = map_tensors(v, change, f"{name}.{k}" if name else str(k), seen)
+        return twin
     return _map_object(value, change, name, seen)
 
 
