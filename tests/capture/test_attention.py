@@ -54,7 +54,10 @@ def test_attention_of_every_rank(name):
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.float32])
-@pytest.mark.parametrize("shape", [(L, S), (1, S), (L, 1), (1, 1), (1, L, S), (H, L, S), (B, 1, L, S), (B, 1, 1, S), (1, H, L, S), (B, H, L, S)])
+@pytest.mark.parametrize(
+    "shape",
+    [(L, S), (1, S), (L, 1), (1, 1), (1, L, S), (H, L, S), (B, 1, L, S), (B, 1, 1, S), (1, H, L, S), (B, H, L, S)],
+)
 def test_attention_with_every_mask_that_broadcasts(shape, dtype):
     mask = torch.ones(shape, dtype=dtype)
     trace = attention(*RANKS["four"], mask=mask)
@@ -119,7 +122,11 @@ def test_attention_that_does_not_fit_is_the_models_error(name):
 
 def test_masks_that_do_not_fit_are_the_models_error():
     q = torch.rand(B, H, L, E)
-    for mask, how in ((torch.ones(L + 1, L), {}), (torch.ones(L, L), {"is_causal": True}), (torch.ones(3, 1, L, L), {})):
+    for mask, how in (
+        (torch.ones(L + 1, L), {}),
+        (torch.ones(L, L), {"is_causal": True}),
+        (torch.ones(3, 1, L, L), {}),
+    ):
         with pytest.raises(rasp.ModelError):
             run(lambda m, q, mask=mask, how=how: attend(q, q, q, attn_mask=mask, **how), q)
 
@@ -138,7 +145,13 @@ def test_multi_head_attention_with_weights_and_masks():
     layer = nn.MultiheadAttention(16, 4, batch_first=True)
     x = torch.rand(B, L, 16)
     scores = 2 * B * 4 * L * L * 4
-    for how in ({}, {"need_weights": False}, {"key_padding_mask": torch.zeros(B, L, dtype=torch.bool)}, {"attn_mask": torch.zeros(L, L)}, {"average_attn_weights": False}):
+    for how in (
+        {},
+        {"need_weights": False},
+        {"key_padding_mask": torch.zeros(B, L, dtype=torch.bool)},
+        {"attn_mask": torch.zeros(L, L)},
+        {"average_attn_weights": False},
+    ):
         trace, told = capture(layer, (x, x, x), kwargs=how)
         assert told["capture_mode"] == "meta"
         assert sum(macs(trace).values()) == 4 * B * L * 16 * 16 + scores
@@ -224,7 +237,9 @@ def test_packed_sequences_count_the_steps_they_hold(kind, backward):
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_recurrent_networks_in_all_their_forms_give_what_they_give(kind):
     projections = (0, 4) if kind is nn.LSTM else (0,)
-    for layers, both, first, bias, projection in product((1, 2), (False, True), (False, True), (True, False), projections):
+    for layers, both, first, bias, projection in product(
+        (1, 2), (False, True), (False, True), (True, False), projections
+    ):
         extra = {"proj_size": projection} if projection else {}
         net = kind(8, 6, layers, bias=bias, batch_first=first, bidirectional=both, **extra)
         for x in (torch.rand(3, 5, 8), torch.rand(5, 8)):

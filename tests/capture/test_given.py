@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import rasp
 from rasp.capture import capture
 
-from .comparing import Call, assert_sound, names
+from .comparing import Call, assert_sound, macs, names
 
 X = (2, 8)
 
@@ -63,7 +63,6 @@ FORMS = {
         [("x", X, "float32"), ("ids", (2, 3), "int16")],
     ),
     "one dtype": ({"input_shape": X, "dtypes": "torch.float32"}, [("0", X, "float32")]),
-    "a batch of none": ({"input_shape": (0, 8)}, [("0", (0, 8), "float32")]),
 }
 
 
@@ -126,6 +125,10 @@ class Record(dict):
             raise AttributeError(name) from None
 
 
+class Items(list):
+    pass
+
+
 Pair = namedtuple("Pair", "first second")
 t = torch.rand(X)
 NESTS = {
@@ -141,6 +144,7 @@ NESTS = {
     "a record": (Record(a=t), lambda v: v.a + v["a"]),
     "the same twice": ([t, t], lambda v: v[0] + (1 if v[0] is v[1] else v[1] * v[0])),
     "numbers and texts": ([1, "two", 3.0, t, None, True], lambda v: v[3] * v[0] + len(v[1])),
+    "a list of a class of its own": (Items([t, t]), lambda v: v[0] + v[1].relu()),
     "an empty list": ([t, []], lambda v: v[0] + len(v[1])),
     "a set": ([t, {1, 2}], lambda v: v[0] + len(v[1])),
 }
@@ -175,6 +179,13 @@ def test_a_nest_that_holds_itself():
     assert value["x"] is t
 
 
+def test_a_packed_sequence_given_as_input():
+    packed = nn.utils.rnn.pack_sequence([torch.rand(3, 8), torch.rand(2, 8)])
+    for device in ("meta", "cpu"):
+        trace, _ = capture(nn.LSTM(8, 6), (packed,), device=device)
+        assert macs(trace) == {"": 5 * 4 * 6 * 14}
+
+
 def test_an_object_with_slots_is_taken_as_it_is():
     trace, _ = capture(One(lambda v: v.x + 1), (Slots(t),))
     assert trace.outputs[0].shape == X
@@ -183,7 +194,12 @@ def test_an_object_with_slots_is_taken_as_it_is():
 def test_a_cache_given_as_input_is_not_changed():
     transformers = pytest.importorskip("transformers")
     config = transformers.LlamaConfig(
-        vocab_size=50, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2
+        vocab_size=50,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
     )
     model = transformers.LlamaForCausalLM(config).eval()
     with torch.no_grad():
@@ -193,7 +209,12 @@ def test_a_cache_given_as_input_is_not_changed():
     for device in ("meta", "cpu"):
         trace, how = capture(model, kwargs=step, device=device)
         assert how["capture_mode"] == ("real" if device == "cpu" else "meta")
-        lengths = {s.shape[-2] for o in trace.ops for s in trace.specs[o.spec].outputs if trace.specs[o.spec].name == "aten::cat" and s.ndim == 4}
+        lengths = {
+            s.shape[-2]
+            for o in trace.ops
+            for s in trace.specs[o.spec].outputs
+            if trace.specs[o.spec].name == "aten::cat" and s.ndim == 4
+        }
         assert 6 in lengths
         assert len(cache.layers) == 2
         for layer, (keys, values, shape) in zip(cache.layers, before):
@@ -219,7 +240,7 @@ def test_outputs_of_every_form(name):
 
 
 def test_what_is_no_tensor_comes_out_as_nothing():
-    trace, _ = capture(One(lambda v: "done"), (x,))
+    trace, _ = capture(One(lambda v: str(v.relu().shape)), (x,))
     assert trace.outputs == []
 
 
@@ -228,6 +249,7 @@ def test_what_is_no_tensor_comes_out_as_nothing():
 linear, embedding = nn.Linear(8, 4), nn.Embedding(10, 4)
 WRONG = {
     "a class": (nn.Linear, {"inputs": x}, rasp.InputError, "instance"),
+    "an empty model": (nn.Sequential(), {"inputs": x}, rasp.InputError, "nothing to count"),
     "no module": (lambda x: x, {"inputs": x}, rasp.InputError, "torch.nn.Module"),
     "both": (linear, {"inputs": x, "input_shape": X}, rasp.InputError, "not both"),
     "nothing": (linear, {}, rasp.InputError, "missing a required argument"),
@@ -245,6 +267,7 @@ WRONG = {
     "a text as shape": (linear, {"input_shape": "2,8"}, rasp.InputError, "input_shape='2,8'"),
     "a float in a shape": (linear, {"input_shape": (2, 8.0)}, rasp.InputError, "input_shape"),
     "a bool in a shape": (linear, {"input_shape": (True, 8)}, rasp.InputError, "input_shape"),
+    "a batch of none": (linear, {"input_shape": (0, 8)}, rasp.InputError, "at least 1"),
     "a negative size": (linear, {"input_shape": (-1, 8)}, rasp.InputError, "-1"),
     "an unknown dtype": (linear, {"input_shape": X, "dtypes": "float31"}, rasp.InputError, "float31"),
     "a number as dtype": (linear, {"input_shape": X, "dtypes": 32}, rasp.InputError, "32"),
@@ -256,7 +279,7 @@ WRONG = {
     "an absent device": (linear, {"inputs": x, "device": "cuda"}, rasp.InputError, "no CUDA"),
     "an input elsewhere": (linear, {"inputs": x.to("meta")}, rasp.InputError, "Move it"),
     "an optimiser without backward": (linear, {"inputs": x, "optimizer": torch.optim.SGD}, rasp.InputError, "backward=True"),
-    "an unknown dtype to cast to": (linear, {"inputs": x, "dtype": "int5"}, rasp.InputError, "int5"),
+    "an unknown dtype to cast to": (linear, {"inputs": x, "dtype": "floaty"}, rasp.InputError, "floaty"),
     "an unknown autocast": (linear, {"inputs": x, "autocast": "fast"}, rasp.InputError, "fast"),
     "no backward in it": (nn.Flatten(), {"inputs": x, "backward": True}, rasp.InputError, "nothing to run backward"),
     "a frozen backward": (
@@ -280,11 +303,6 @@ def test_what_is_given_wrongly_is_told(name):
         capture(model, **given)
     assert "Traceback" not in str(caught.value)
     assert len(str(caught.value)) < 800
-
-
-def test_an_empty_model_is_no_error():
-    trace, _ = capture(nn.Sequential(), torch.rand(2))
-    assert (trace.ops, len(trace.calls)) == ([], 1)
 
 
 def test_the_models_own_error_is_the_cause_and_names_the_module():

@@ -83,7 +83,11 @@ def test_a_slice_written_in_place_writes_the_whole_storage():
 def test_what_autograd_saves_lives_until_its_backward():
     trace, _ = capture(Call(lambda m, x: m.linear(x).exp().sum()), torch.rand(2, 8), backward=True)
     (exp,) = made_by(trace, "exp")
-    uses = [i for i, op in enumerate(trace.ops) if op.phase == 1 and trace.ops[names(trace).index("exp")].writes[0] in op.reads]
+    uses = [
+        i
+        for i, op in enumerate(trace.ops)
+        if op.phase == 1 and trace.ops[names(trace).index("exp")].writes[0] in op.reads
+    ]
     assert uses
     assert exp.died is not None
     assert exp.died > max(uses)
@@ -98,7 +102,9 @@ def test_checkpointing_saves_less_and_computes_again():
 
     plain, _ = capture(Call(lambda m, x: block(m, m.linear(x)).sum()), torch.rand(64, 8), backward=True)
     saved, _ = capture(
-        Call(lambda m, x: checkpoint(block, m, m.linear(x), use_reentrant=False).sum()), torch.rand(64, 8), backward=True
+        Call(lambda m, x: checkpoint(block, m, m.linear(x), use_reentrant=False).sum()),
+        torch.rand(64, 8),
+        backward=True,
     )
     assert alive_after_forward(saved) < alive_after_forward(plain)
 

@@ -127,6 +127,7 @@ class Blueprint:
                 stand._know(tensor, stand.rec.by_address[node.buffers[name].untyped_storage()._cdata])
         for name in node.lists:
             state[name] = original[name].copy()
+        stand.part_hooks(state)
         state["_compiled_call_impl"] = stand.boundary(node.shadow, node.index)
         info = node.info
         if node.names is None:

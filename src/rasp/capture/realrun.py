@@ -13,6 +13,11 @@ from .recorder import Recorder
 from .specs import op_spec, tensor_spec
 
 Tensor = torch.Tensor
+STATISTICS = ((3, "running_mean"), (4, "running_var"))
+UNDECLARED_WRITES = {
+    f"aten::{n}": STATISTICS
+    for n in ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_batch_norm_impl_index")
+}
 USERS = ("parameter", "buffer", "input", "constant")
 
 
@@ -38,7 +43,7 @@ class RealRun(TorchDispatchMode):
         plan = plan_of(func)
         if plan.kind == "view":
             return func(*args, **kwargs)
-        if plan.written:
+        if plan.written or plan.name in UNDECLARED_WRITES:
             self.protect(plan, args, kwargs)
         if self.inside:
             return func(*args, **kwargs)
@@ -103,7 +108,7 @@ class RealRun(TorchDispatchMode):
     def protect(self, plan: Plan, args: Any, kwargs: Any) -> None:
         """Keep a copy of a user's storage before it is written for the first time."""
         targets: list[Tensor] = []
-        for position, name in plan.written:
+        for position, name in plan.written or UNDECLARED_WRITES[plan.name]:
             value = args[position] if position < len(args) else kwargs.get(name)
             if value is not None:
                 collect(value, targets)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ..errors import CaptureError, InputError
 from ..records import Trace
@@ -48,7 +50,8 @@ def capture(
     where = device_of(device)
     check_devices(request, where)
     reason: dict[str, Any] | None = None
-    with torch.inference_mode(mode=False), untouched():
+    outer = _disable_current_modes() if torch._C._len_torch_dispatch_stack() else nullcontext()
+    with torch.inference_mode(mode=False), outer, untouched():
         if where is None or where == META:
             try:
                 trace = _on_meta(request)

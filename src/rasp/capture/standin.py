@@ -132,6 +132,14 @@ class StandIns:
         if self.blueprint is not None and self.blueprint.intact():
             put(root, self.blueprint)
 
+    @staticmethod
+    def part_hooks(state: dict[str, Any]) -> None:
+        """Places for hooks of a shadow's own, so that a forward that registers one leaves the user's module alone."""
+        for name in HOOKS:
+            if not state[name]:
+                state[name] = OrderedDict()
+        state["_non_persistent_buffers_set"] = set(state["_non_persistent_buffers_set"])
+
     # -- modules --------------------------------------------------------------------------------------------------
 
     def _module(self, module: nn.Module, path: str, parent: int) -> Any:
@@ -175,6 +183,7 @@ class StandIns:
         )
         if hasattr(kind, "_weight_bias") and not children:
             self._packed(module, prefix, info)
+        self.part_hooks(state)
         state["_compiled_call_impl"] = self.boundary(shadow, index)
         self.keep.append(module)
         self.pending.append((shadow, state, info))
