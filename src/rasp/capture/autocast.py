@@ -66,11 +66,16 @@ class Autocast(TorchFunctionMode):
         self.asks = {name: getattr(F, name) for name in ASKS}
         for name in ASKS:
             setattr(F, name, _never)
+        self.before = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
+        torch.set_autocast_enabled("cuda", True)  # for modules that ask, as nn.LSTM does
+        torch.set_autocast_dtype("cuda", self.dtype)
         super().__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
+        torch.set_autocast_enabled("cuda", self.before[0])
+        torch.set_autocast_dtype("cuda", self.before[1])
         for name, ask in self.asks.items():
             setattr(F, name, ask)
 
