@@ -36,7 +36,15 @@ FULL |= {
     f"upsample_{kind}"
     for kind in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "trilinear3d", "bicubic2d")
 }
+FULL |= {f"_upsample_{kind}" for kind in ("bilinear2d_aa", "bicubic2d_aa")}
+FULL |= {f"_upsample_nearest_exact{n}d" for n in (1, 2, 3)}
+FULL |= {"linalg_vector_norm", "linalg_matrix_norm", "frobenius_norm", "nuclear_norm"}
+if torch._C._dispatch_has_kernel_for_dispatch_key("aten::rms_norm", "AutocastCUDA"):  # newer torch
+    FULL.add("rms_norm")
+LOWER |= {"linalg_multi_dot", "linalg_vecdot"}
 WIDEST = {
+    "grid_sampler",
+    "vdot",
     "addcdiv",
     "addcmul",
     "atan2",

@@ -256,7 +256,9 @@ def higher_order(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: An
         logsumexp, peak = (torch.empty(query.shape[:-1], dtype=torch.float32, device=META) for _ in range(2))
         result = (out, logsumexp, peak)
     else:
-        result = tuple(torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=META) for t in (query, key, value))  # type: ignore[assignment]
+        result = tuple(
+            torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=META) for t in (query, key, value)
+        )  # type: ignore[assignment]
     writes = tuple(mode.rec.birth(t, t.untyped_storage().nbytes()) for t in result)
     from ..records import OpSpec
     from .specs import tensor_spec

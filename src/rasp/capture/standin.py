@@ -292,6 +292,7 @@ class StandIns:
             held = self._on_meta(tensor) if self.device == META else self._for_real(tensor)
             if isinstance(tensor, Parameter) and not _uninitialised(tensor):
                 wants = tensor.requires_grad and (held.is_floating_point() or held.is_complex())
+                wants = wants and not held.is_inference()  # made in inference mode, it can have no gradient
                 held = torch.Tensor._make_subclass(Parameter, held, wants)
             elif tensor.requires_grad and tensor.is_leaf and not _uninitialised(tensor):
                 held.requires_grad_()
