@@ -90,7 +90,7 @@ def page(pairs: list[Pair]) -> str:
         "independent count: torch's FlopCounterMode on unfused routes, completed by closed forms, and for layers",
         "the closed form alone ([tests/oracle](../tests/oracle/counter.py)). A number that stands once is that of",
         "both, an exact integer. *Forward* is a forward in evaluation mode; *backward* the backward of a training",
-        "step on twice the batch, from the mean of every floating output. *Run*: on shapes alone, or for real where the",
+        "step on twice the batch, from the mean of every floating output. *Run*: on shapes alone, or for real where",
         "model cannot do without data. The transformers models are shrunk to a few thousand weights.",
         "",
         "| family | models | forward exact | backward exact | operators without a rule |",

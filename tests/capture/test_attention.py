@@ -1,4 +1,4 @@
-"""Attention is one fused operator in every form torch takes it, and flex attention and recurrent networks are caught whole."""
+"""Attention is one fused operator in every form torch takes it; flex attention and recurrent networks are whole."""
 
 from __future__ import annotations
 

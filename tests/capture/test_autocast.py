@@ -34,7 +34,7 @@ class Gpu:
         torch.clear_autocast_cache()
 
 
-low = lambda x: F.linear(x, x.new_ones(8, 8))  # noqa: E731  (an activation in the lower dtype)
+low = lambda x: F.linear(x, x.new_ones(8, 8))
 FUNCTIONS = {
     "linear": lambda x: F.linear(x, torch.ones(8, 8, device=x.device), torch.ones(8, device=x.device)),
     "matmul": lambda x: x @ x.T,
@@ -159,7 +159,9 @@ def test_autocast_does_not_change_the_products(autocast):
     trace, how = capture(model, x, autocast=autocast)
     assert how["capture_mode"] == "meta"
     assert macs(trace) == macs(plain)
-    inner = {trace.specs[o.spec].args[0].dtype for o in trace.ops if trace.specs[o.spec].name in ("aten::addmm", "aten::mm")}
+    inner = {
+        trace.specs[o.spec].args[0].dtype for o in trace.ops if trace.specs[o.spec].name in ("aten::addmm", "aten::mm")
+    }
     assert inner == {autocast or "float32"}
 
 
@@ -212,7 +214,9 @@ def test_a_model_as_if_it_were_of_another_dtype(dtype, device):
     assert {t.spec.dtype for t in trace.tensors} == {name, "int64"}
     assert trace.inputs[0][1].dtype == trace.outputs[0].dtype == name
     size = 8 if name == "float64" else 2
-    assert sum(s.nbytes for s in trace.storages if s.kind == "parameter") == size * sum(p.numel() for p in model.parameters())
+    assert sum(s.nbytes for s in trace.storages if s.kind == "parameter") == size * sum(
+        p.numel() for p in model.parameters()
+    )
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert_sound(trace)
 

@@ -228,7 +228,7 @@ OUTPUTS = {
     "a dataclass": lambda x: Boxes(x + 1, 2.0, {"m": x + 2}),
     "a named tuple": lambda x: Pair(x + 1, (x + 2,)),
     "a record": lambda x: Record(a=x + 1, b=x + 2),
-    "a generator made a list": lambda x: list(x + i for i in (1, 2)),
+    "a generator made a list": lambda x: [x + i for i in (1, 2)],
 }
 
 
@@ -272,13 +272,17 @@ WRONG = {
     "an unknown dtype": (linear, {"input_shape": X, "dtypes": "float31"}, rasp.InputError, "float31"),
     "a number as dtype": (linear, {"input_shape": X, "dtypes": 32}, rasp.InputError, "32"),
     "dtypes without shapes": (linear, {"inputs": x, "dtypes": "int64"}, rasp.InputError, "input_shape"),
-    "a dtype for no input": (linear, {"input_shape": {"input": X}, "dtypes": {"inputs": "half"}}, rasp.InputError, "inputs"),
+    "a dtype for no input": (
+        linear, {"input_shape": {"input": X}, "dtypes": {"inputs": "half"}}, rasp.InputError, "inputs",
+    ),
     "more dtypes than shapes": (linear, {"input_shape": [X], "dtypes": ["half", "half"]}, rasp.InputError, "2"),
     "an unknown mode": (linear, {"inputs": x, "mode": "test"}, rasp.InputError, "'eval', 'train'"),
     "an unknown device": (linear, {"inputs": x, "device": "gpu"}, rasp.InputError, "gpu"),
     "an absent device": (linear, {"inputs": x, "device": "cuda"}, rasp.InputError, "no CUDA"),
     "an input elsewhere": (linear, {"inputs": x.to("meta")}, rasp.InputError, "Move it"),
-    "an optimiser without backward": (linear, {"inputs": x, "optimizer": torch.optim.SGD}, rasp.InputError, "backward=True"),
+    "an optimiser without backward": (
+        linear, {"inputs": x, "optimizer": torch.optim.SGD}, rasp.InputError, "backward=True",
+    ),
     "an unknown dtype to cast to": (linear, {"inputs": x, "dtype": "floaty"}, rasp.InputError, "floaty"),
     "an unknown autocast": (linear, {"inputs": x, "autocast": "fast"}, rasp.InputError, "fast"),
     "no backward in it": (nn.Flatten(), {"inputs": x, "backward": True}, rasp.InputError, "nothing to run backward"),

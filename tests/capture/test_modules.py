@@ -1,4 +1,4 @@
-"""Modules however they are held, called and decorated: the work is owned by them, and the user's objects are not touched."""
+"""Modules however they are held, called and decorated: the work is theirs, and the user's objects are not touched."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_a_hook_registered_by_the_forward_goes_with_the_stand_in(device):
     assert not model._backward_hooks
 
 
-# -- forwards that change their module ----------------------------------------------------------------------------------
+# -- forwards that change their module ---------------------------------------------------------------------------------
 
 
 class Restless(nn.Module):
@@ -364,7 +364,7 @@ WRAPPED = [
 @pytest.mark.parametrize("kind", WRAPPED)
 def test_wrapped_models_count_what_the_plain_one_counts(kind):
     model = wrapped(kind)
-    trace, how = capture(model, X)
+    trace, _ = capture(model, X)
     assert_sound(trace)
     assert sum(macs(trace).values()) == 256
     assert sum(t.spec.numel for t in trace.tensors if t.kind == "parameter") == 72 + 16 + 72
@@ -471,7 +471,7 @@ def test_a_model_with_locks_generators_and_modules_as_attributes():
 
     model = Odd()
     for _ in range(2):
-        trace, how = capture(model, X)
+        _, how = capture(model, X)
         assert how["capture_mode"] == "meta"
     assert not model.lock.locked()
     assert torch.equal(
@@ -506,6 +506,6 @@ def test_a_profile_inside_a_forward():
         return m.linear(x)[:, [0, 1]]
 
     for device in ("meta", "cpu"):
-        trace, how = capture(Call(forward), X, device=device)
+        trace, _ = capture(Call(forward), X, device=device)
         assert macs(trace) == {"linear": 128}
         assert_sound(trace)

@@ -13,7 +13,12 @@ from .comparing import Call, assert_sound, names, run
 
 
 def test_running_statistics_are_given_back():
-    for norm in (nn.BatchNorm1d(8), nn.BatchNorm1d(8, momentum=None), nn.InstanceNorm1d(8, track_running_stats=True), nn.SyncBatchNorm(8)):
+    for norm in (
+        nn.BatchNorm1d(8),
+        nn.BatchNorm1d(8, momentum=None),
+        nn.InstanceNorm1d(8, track_running_stats=True),
+        nn.SyncBatchNorm(8),
+    ):
         if isinstance(norm, nn.SyncBatchNorm):
             continue  # asks for CUDA
         x = torch.rand(4, 8, 3)
@@ -45,7 +50,9 @@ WRITES = {
     "a parameter under no_grad": torch.no_grad()(lambda m, x: (m.weight.mul_(2), x + 1)[1]),
     "a parameter copied into": torch.no_grad()(lambda m, x: (m.weight.copy_(torch.zeros(8, 8)), x + 1)[1]),
     "a view of a parameter": torch.no_grad()(lambda m, x: (m.weight[0].zero_(), x + 1)[1]),
-    "parameters of a list": torch.no_grad()(lambda m, x: (torch._foreach_mul_([m.weight, m.linear.weight], 2.0), x + 1)[1]),
+    "parameters of a list": torch.no_grad()(
+        lambda m, x: (torch._foreach_mul_([m.weight, m.linear.weight], 2.0), x + 1)[1]
+    ),
     "a parameter by out=": torch.no_grad()(lambda m, x: (torch.add(x[0], 1, out=m.linear.bias.detach()), x + 1)[1]),
     "a buffer": lambda m, x: (m.table.add_(1), x + m.table)[1],
     "an input": lambda m, x: x.mul_(2) + 1,

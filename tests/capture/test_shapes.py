@@ -74,16 +74,21 @@ def compare(func: Any, *args: Any, **kwargs: Any) -> bool:
     try:
         real = func(*args, **kwargs)
     except (RuntimeError, IndexError, ValueError):
-        with pytest.raises((RuntimeError, IndexError, ValueError)):
-            answer = rule(on_meta, meta_kwargs)
-            if answer is None:
-                raise ValueError("left to the kernel") from None
+        assert refuses(rule, on_meta, meta_kwargs), (func, [getattr(a, "shape", a) for a in args])
         return False
     answer = rule(on_meta, meta_kwargs)
     if answer is None:
         return False
     assert described(answer) == described(real), (func, [getattr(a, "shape", a) for a in args])
     return True
+
+
+def refuses(rule: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a shape rule leaves a call that the kernel refuses to the kernel, or refuses it as well."""
+    try:
+        return rule(args, kwargs) is None
+    except (RuntimeError, IndexError, ValueError):
+        return True
 
 
 def grid(*makers: Callable[[Tensor], Tensor], sizes: Any = SIZES, dtypes: Any = FLOATS) -> Any:
@@ -96,8 +101,8 @@ def grid(*makers: Callable[[Tensor], Tensor], sizes: Any = SIZES, dtypes: Any = 
 # -- elementwise ----------------------------------------------------------------------------------------------------
 
 UNARY = (
-    "relu sigmoid tanh silu gelu hardtanh hardswish hardsigmoid leaky_relu elu mish exp log sqrt rsqrt neg abs sin cos erf "
-    "softplus reciprocal floor ceil round log1p expm1 logit log2 bernoulli"
+    "relu sigmoid tanh silu gelu hardtanh hardswish hardsigmoid leaky_relu elu mish exp log sqrt rsqrt neg abs sin cos "
+    "erf softplus reciprocal floor ceil round log1p expm1 logit log2 bernoulli"
 ).split()
 
 
@@ -113,11 +118,12 @@ def test_functions_of_one_tensor(name):
 )
 def test_functions_that_write_their_tensor(name):
     func = getattr(aten, name).default
-    assert any([compare(func, x) for x in grid(contiguous, innermost_channels, transposed)])
+    assert sum(compare(func, x) for x in grid(contiguous, innermost_channels, transposed))
 
 
 PAIRS = [
-    ((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 1), (1, 4)), ((2, 3, 4, 5), (3, 1, 1)), ((2, 3, 4, 5), (2, 3, 4, 5)), ((3, 4), ()),
+    ((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 1), (1, 4)), ((2, 3, 4, 5), (3, 1, 1)), ((2, 3, 4, 5), (2, 3, 4, 5)),
+    ((3, 4), ()),
     ((), ()), ((3, 4), (5,)), ((1, 1), (3, 4)), ((2, 3, 4, 5), (1, 3, 1, 1)), ((0, 3), (1, 3)),
 ]  # fmt: skip
 DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.bool]
@@ -146,7 +152,7 @@ def test_functions_of_two_tensors(func):
     ids=str,
 )
 def test_functions_of_a_tensor_and_a_number(func):
-    assert any([compare(func, x, number) for x in grid(dtypes=DTYPES) for number in (2, 2.5, True)])
+    assert sum(compare(func, x, number) for x in grid(dtypes=DTYPES) for number in (2, 2.5, True))
 
 
 @pytest.mark.parametrize(

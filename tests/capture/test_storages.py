@@ -94,7 +94,7 @@ def test_what_autograd_saves_lives_until_its_backward():
 
 
 def test_checkpointing_saves_less_and_computes_again():
-    block = lambda m, x: m.linear(m.linear(x).exp()).sin()  # noqa: E731
+    block = lambda m, x: m.linear(m.linear(x).exp()).sin()
 
     def alive_after_forward(trace):
         end = next(i for i, op in enumerate(trace.ops) if op.phase)

@@ -67,7 +67,7 @@ def configure(kind: str, own: dict[str, Any]) -> PreTrainedConfig:
     }
     try:
         config = cls(**fits, **flat)
-    except Exception:  # noqa: BLE001  fields that do not fit together: start from the defaults
+    except Exception:
         config = cls(**flat)
     shrink(config, {k: v for k, v in TINY.items() if k not in flat})
     for path, value in own.items():

@@ -98,7 +98,7 @@ def test_the_fused_kernel_counts_what_the_decomposition_does(options, grad):
         q, k, v = (torch.zeros(shape, device=device, requires_grad=grad) for shape in shapes)
         dtype = torch.bool if options.get("bool") else torch.float32
         mask = torch.ones(S, S, device=device, dtype=dtype) if options.get("mask") else None
-        run = lambda: F.scaled_dot_product_attention(  # noqa: E731
+        run = lambda: F.scaled_dot_product_attention(
             q, k, v, mask, is_causal=options.get("is_causal", False), enable_gqa=bool(options.get("gqa"))
         )
         return lambda: run().sum().backward() if grad else run()
@@ -143,7 +143,7 @@ def test_every_backward_is_four_products_and_one_done_again():
 
 def test_torchs_counter_sees_the_same_products():
     q, k, v = meta(B, H, L, E, grad=True), meta(B, H, S, E, grad=True), meta(B, H, S, V, grad=True)
-    run = lambda: F.scaled_dot_product_attention(q, k, v).sum().backward()  # noqa: E731
+    run = lambda: F.scaled_dot_product_attention(q, k, v).sum().backward()
     assert total(run).mac == torch_macs(run) == 3 * B * H * L * S * (E + V)
 
 

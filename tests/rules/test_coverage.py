@@ -172,7 +172,7 @@ def specs_or_none(run):
     """None where torch itself refuses the sample (no meta kernel, a value needed)."""
     try:
         return specs_of(run)
-    except Exception:  # noqa: BLE001
+    except Exception:
         return None
 
 

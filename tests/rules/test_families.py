@@ -28,7 +28,7 @@ def test_fft_is_five_n_log_n(n):
 
 
 def test_short_time_transform_is_known_by_its_parts():
-    run = lambda: torch.stft(meta(2, 400), 64, 16, window=meta(64), return_complex=True)  # noqa: E731
+    run = lambda: torch.stft(meta(2, 400), 64, 16, window=meta(64), return_complex=True)
     frames = run().shape[-1]
     assert flops(total(run)) >= 2 * frames * 2.5 * 64 * 6
 
@@ -51,7 +51,7 @@ def test_interpolation_weights_its_neighbours():
 
 
 def test_grid_sampling_and_affine_grids():
-    run = lambda: F.grid_sample(meta(1, 8, 6, 6), meta(1, 5, 5, 2), align_corners=False)  # noqa: E731
+    run = lambda: F.grid_sample(meta(1, 8, 6, 6), meta(1, 5, 5, 2), align_corners=False)
     few, many = total(run), total(lambda: F.grid_sample(meta(1, 16, 6, 6), meta(1, 5, 5, 2), align_corners=False))
     assert flops(many) - flops(few) == 8 * 25 * 7  # 4 products and 3 sums a channel and position
     spec = spec_of(aten.affine_grid_generator.default, meta(2, 2, 3), [2, 1, 4, 5], False)

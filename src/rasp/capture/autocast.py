@@ -75,7 +75,7 @@ class Autocast(TorchFunctionMode):
         for name in ASKS:
             setattr(F, name, _never)
         self.before = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
-        torch.set_autocast_enabled("cuda", True)  # for modules that ask, as nn.LSTM does
+        torch.set_autocast_enabled("cuda", enabled=True)  # for modules that ask, as nn.LSTM does
         torch.set_autocast_dtype("cuda", self.dtype)
         super().__enter__()
         return self

@@ -109,7 +109,7 @@ def _check_signature(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
 
 def _spelled(parameter: inspect.Parameter) -> str:
     """A parameter as a person reads a signature: its name, starred or optional."""
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    stars = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
     return stars + parameter.name + ("" if parameter.default is inspect.Parameter.empty else "=…")
 
 
@@ -117,7 +117,8 @@ def _spelled(parameter: inspect.Parameter) -> str:
 
 
 def _from_shapes(model: nn.Module, shapes: Any, dtypes: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    count = len(shapes) if isinstance(shapes, Mapping) or not _is_shape(shapes) and isinstance(shapes, Sequence) else 1
+    several = isinstance(shapes, Mapping) or (isinstance(shapes, Sequence) and not _is_shape(shapes))
+    count = len(shapes) if several else 1
     if isinstance(dtypes, Mapping):
         unknown = [k for k in dtypes if not isinstance(shapes, Mapping) or k not in shapes]
         if unknown:

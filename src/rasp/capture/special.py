@@ -131,7 +131,7 @@ def index(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> A
 
 
 def batch_norm(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """In training the running statistics are written, though the schema does not say so: their values are known no longer."""
+    """In training the running statistics are written, though the schema does not say so: their values are unknown."""
     out = mode.compute(plan, func, args, kwargs)
     if args[5]:
         for statistics in args[3:5]:

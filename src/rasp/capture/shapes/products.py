@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from ._layout import Out, Tensor, channels_last, innermost_channels, like, out, shape_rule, spread
 
 
