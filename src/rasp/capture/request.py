@@ -33,6 +33,7 @@ class Request:
     dtype: torch.dtype | None = None
     autocast: torch.dtype | None = None
     memo: bool = True
+    scatters: bool = False  # a DataParallel moves its inputs to the GPU itself
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -69,6 +70,7 @@ def make_request(
     return Request(
         inner, args, named, training, bool(backward), optimizer, loss,
         None if dtype is None else given.as_dtype(dtype), cast, memo,
+        scatters=isinstance(model, nn.DataParallel),
     )  # fmt: skip
 
 
@@ -115,7 +117,7 @@ def device_of(device: Any) -> torch.device | None:
 
 def check_devices(request: Request, where: torch.device | None) -> None:
     """Inputs on another device than the model's would fail in the user's own call: say so."""
-    if where is not None:
+    if where is not None or request.scatters:
         return
     home = home_of(request.model)
     for name, tensor in given.tensors_in((request.args, request.kwargs)):

@@ -60,7 +60,7 @@ def capture(
             else:
                 _check_found(request, trace)
                 return trace, _described(request, trace, "meta", "meta", None)
-        target = where if where is not None and where != META else None
+        target = where if where is not None and where != META else home_of(request.model) if request.scatters else None
         try:
             trace, ran_on = _for_real(request, target)
         except Stopped as stopped:
@@ -154,7 +154,7 @@ def _materialised(request: Request, run: Run, mode: Propagation, args: Any, kwar
         raise CaptureError("A lazy module is never called by the forward, so its parameters have no shape.")
     twin = Request(
         run.shadow, request.args, request.kwargs, request.training, request.backward, request.optimizer, request.loss,
-        request.dtype, request.autocast, request.memo, request.notes,
+        request.dtype, request.autocast, request.memo, request.scatters, request.notes,
     )  # fmt: skip
     return _on_meta(twin)
 

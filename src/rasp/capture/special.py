@@ -149,6 +149,8 @@ def repeat(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> 
 def embedding(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """An embedding of known ids is checked for ids out of range, as a real run would."""
     weight, ids = args[:2]
+    if ids.dtype not in (torch.int64, torch.int32):  # the kernels refuse it, meta kernels of older torch do not
+        raise RuntimeError(f"Expected the ids of an embedding to be integers (int64 or int32), but got {ids.dtype}")
     where = mode.rec.by_address.get(ids.untyped_storage()._cdata) if ids.device == META else None
     if where in mode.values.slots and ids.numel():
         real = mode.values.real(where, ids, plan.name)
