@@ -8,7 +8,6 @@ dtype and address. Every module is compared before reuse; one difference anywher
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +39,7 @@ class _Node:
         index: int,
         info: ModuleInfo,
         own: tuple[str, ...] | None,
+        facts: list[Any],
     ) -> None:
         original = module.__dict__
         self.ref = weakref.ref(module)
@@ -53,7 +53,7 @@ class _Node:
             None if own is None else [v.copy() if type(v) is list else v for v in map(original.__getitem__, own)]
         )
         self.lists = [n for n in own or () if type(original[n]) is list]
-        self.facts = _facts(original)
+        self.facts = facts
 
     def same(self, module: nn.Module, original: dict[str, Any]) -> bool:
         if type(module) is not self.kind or len(original) != self.size or module.training is not self.info.training:
@@ -68,24 +68,36 @@ class _Node:
 
 
 def _facts(original: dict[str, Any]) -> list[Any]:
-    """Names and identities of tensors and children, and what each tensor looks like."""
+    """Names and identities of a module's children and tensors, and what each tensor looks like."""
     facts: list[Any] = [*original["_modules"], *map(id, original["_modules"].values())] if original["_modules"] else []
     for tensors in (original["_parameters"], original["_buffers"]):
-        for name, t in tensors.items():
-            if t is None:
-                facts.append(name)
-            else:
-                facts += (name, id(t), t.shape, t.stride(), t.dtype, t.requires_grad, t.untyped_storage()._cdata)
+        for name, tensor in tensors.items():
+            look(name, tensor, facts)
     return facts
+
+
+def look(name: str, tensor: Tensor | None, facts: list[Any]) -> None:
+    """Add what a tensor looks like; a lazy or sparse one, without a storage, looks different each time."""
+    if tensor is None:
+        facts.append(name)
+        return
+    try:
+        address = tensor.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError, ValueError):
+        facts.append(object())
+        return
+    facts += (name, id(tensor), tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad, address)
 
 
 class Blueprint:
     """All nodes of a model, and the state of a StandIns right after its build."""
 
-    def __init__(self, stand: StandIns, plain: Callable[[dict[str, Any]], tuple[str, ...] | None]) -> None:
+    def __init__(self, stand: StandIns, plain: list[tuple[str, ...] | None]) -> None:
         self.nodes = [
-            _Node(module, shadow, state, stand.indices[id(module)], info, plain(module.__dict__))
-            for module, (shadow, state, info) in zip(stand.keep, stand.pending, strict=True)
+            _Node(module, shadow, state, stand.indices[id(module)], info, own, facts)
+            for module, (shadow, state, info), own, facts in zip(
+                stand.keep, stand.pending, plain, stand.facts, strict=True
+            )
         ]
         rec = stand.rec
         self.modules, self.tensors, self.classes = list(stand.modules), list(stand.tensors), set(stand.classes)

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from ..records import ModuleInfo, TensorInfo, TensorSpec
-from .blueprint import Blueprint, put, take
+from .blueprint import Blueprint, look, put, take
 from .plans import META
 from .recorder import Recorder
 from .specs import known_spec as _spec_get
@@ -93,6 +93,7 @@ class StandIns:
         self.classes: set[type[nn.Module]] = set()
         self.pending: list[tuple[Any, dict[str, Any], ModuleInfo]] = []  # every shadow, its attributes, its record
         self.mapped: list[tuple[Any, dict[str, Any], ModuleInfo]] = []  # those whose attributes must be looked at
+        self.facts: list[list[Any]] = []  # of every module in `pending`: what its tensors and children look like
         self.blueprint: Blueprint | None = None
 
     def build(
@@ -109,10 +110,15 @@ class StandIns:
             shadow = self._module(root, "", -1)
             count = len(self.modules)
             self.mapped = self.pending[:]
+            plain = [
+                _plain_attributes(module.__dict__, state, info.hyper)
+                for module, (_, state, info) in zip(self.keep, self.mapped, strict=True)
+            ]
             if keep and not self.scripted and not self.lazy:
-                blueprint = Blueprint(self, _plain_attributes)
-            for entry in self.mapped:
-                self._attributes(*entry)
+                blueprint = Blueprint(self, plain)
+            for entry, names in zip(self.mapped, plain):
+                if names is None:
+                    self._attributes(*entry)
             for entry in self.pending[len(self.mapped) :]:
                 self._attributes(*entry)
             self.blueprint = blueprint if len(self.modules) == count else None
@@ -171,11 +177,12 @@ class StandIns:
         if self.training is not None:
             state["training"] = self.training
         prefix = path + "." if path else ""
-        tensors = state["_parameters"]
-        state["_parameters"] = self._registered_all(tensors, prefix, info, "parameter") if tensors else {}
-        tensors = state["_buffers"]
-        state["_buffers"] = self._registered_all(tensors, prefix, info, "buffer") if tensors else {}
         children = state["_modules"]
+        facts: list[Any] = [*children, *map(id, children.values())] if children else []
+        tensors = state["_parameters"]
+        state["_parameters"] = self._registered_all(tensors, prefix, info, "parameter", facts) if tensors else {}
+        tensors = state["_buffers"]
+        state["_buffers"] = self._registered_all(tensors, prefix, info, "buffer", facts) if tensors else {}
         state["_modules"] = (
             {k: None if m is None else self._module(m, prefix + k, index) for k, m in children.items()}
             if children
@@ -186,6 +193,7 @@ class StandIns:
         self.part_hooks(state)
         state["_compiled_call_impl"] = self.boundary(shadow, index)
         self.keep.append(module)
+        self.facts.append(facts)
         self.pending.append((shadow, state, info))
         return shadow
 
@@ -221,7 +229,9 @@ class StandIns:
 
     # -- tensors --------------------------------------------------------------------------------------------------
 
-    def _registered_all(self, tensors: dict[str, Any], prefix: str, info: ModuleInfo, kind: Any) -> dict[str, Any]:
+    def _registered_all(
+        self, tensors: dict[str, Any], prefix: str, info: ModuleInfo, kind: Any, facts: list[Any]
+    ) -> dict[str, Any]:
         """Stand-ins of a module's parameters or buffers. Flat, as a model has thousands of them.
 
         The short way is for the usual case on meta: a dense tensor that fills a storage of its own.
@@ -233,10 +243,12 @@ class StandIns:
             cls = tensor.__class__
             if (cls is not Parameter and cls is not Tensor) or tensor.layout is not STRIDED or id(tensor) in self.infos:
                 held[name] = None if tensor is None else self._registered(tensor, prefix + name, info, kind)
+                look(name, tensor, facts)
                 continue
             storage = tensor.untyped_storage()
             address, size = storage._cdata, storage.nbytes()
-            shape, stride, dtype = tensor.shape, tensor.stride(), tensor.dtype
+            shape, stride, dtype, wanted = tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad
+            facts += (name, id(tensor), shape, stride, dtype, wanted, address)
             spec = _spec_get((shape, stride, dtype)) or spec_of(shape, stride, dtype)
             count = tensor.numel()
             if address in originals or not size or size != count * tensor.element_size():
@@ -245,7 +257,6 @@ class StandIns:
             stand_in = empty_strided(shape, stride, dtype=dtype, device=META)
             originals[address] = (stand_in, storage)
             index = rec.lasting(stand_in, size, kind)
-            wanted = tensor.requires_grad
             if cls is Parameter:
                 stand_in = make_subclass(Parameter, stand_in, wanted)
             elif wanted and tensor.is_leaf:
@@ -417,16 +428,28 @@ def _names_to_read(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(n for n in names if n not in OWN)
 
 
-def _plain_attributes(original: dict[str, Any]) -> tuple[str, ...] | None:
-    """Names of a module's own attributes when all are plain values that need no stand-in; None otherwise."""
-    names = _names_to_read(tuple(original))
+def _plain_attributes(original: dict[str, Any], state: dict[str, Any], hyper: dict[str, Any]) -> tuple[str, ...] | None:
+    """Names of a module's own attributes when all are plain values that need no stand-in; None otherwise.
+
+    Plain lists of the shadow become its own, and plain values are noted as hyper-parameters.
+    """
     if any(map(original.__getitem__, HOOKS)) or "_initialize_hook" in original:
         return None
+    names = _names_to_read(tuple(original))
     for name in names:
         value = original[name]
-        if value is None or value.__class__ in PLAIN or isinstance(value, ATOMS):
-            continue
-        if value.__class__ not in (tuple, list) or not PLAIN.issuperset(map(type, value)):
+        kind = value.__class__
+        if kind in PLAIN:
+            if name[0] != "_":
+                hyper[name] = value
+        elif kind is tuple or kind is list:
+            if not PLAIN.issuperset(map(type, value)):
+                return None
+            if kind is tuple:
+                hyper[name] = value
+            else:
+                state[name] = value.copy()
+        elif value is not None and not isinstance(value, ATOMS):
             return None
     return names
 
