@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .api import columns as columns
     from .api import conventions as conventions
+    from .api import explain as explain
     from .api import load as load
     from .api import load_report as load_report
     from .api import profile as profile
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from .errors import InputError as InputError
     from .errors import ModelError as ModelError
     from .errors import NotBuiltError as NotBuiltError
+    from .errors import NotRecorded as NotRecorded
     from .errors import RaspError as RaspError
     from .errors import RuleError as RuleError
     from .errors import UncountedError as UncountedError
@@ -43,11 +45,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "api": ("load", "load_report", "profile", "stat"),
+    "api": ("explain", "load", "load_report", "profile", "stat"),
     "config": ("CFG", "get_config", "set_config"),
     "errors": (
-        "CaptureError", "FileError", "InputError", "ModelError", "NotBuiltError", "RaspError", "RuleError",
-        "UncountedError", "UnknownName",
+        "CaptureError", "FileError", "InputError", "ModelError", "NotBuiltError", "NotRecorded", "RaspError",
+        "RuleError", "UncountedError", "UnknownName",
     ),
     "profile": ("Profile",),
     "report": ("Report",),

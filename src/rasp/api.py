@@ -14,13 +14,14 @@ from .conventions import CONVENTIONS, Convention
 from .conventions import get as get_convention
 from .conventions import load as load_conventions
 from .errors import InputError, NotBuiltError, UncountedError, UnknownName
+from .explain import Explanation
 from .profile import REPORTS, TABLE, Profile, load
 from .report import Report
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["columns", "conventions", "load", "load_report", "profile", "stat"]
+__all__ = ["columns", "conventions", "explain", "load", "load_report", "profile", "stat"]
 
 RETURNS = ("data", "tree", "sum")
 
@@ -40,15 +41,20 @@ def profile(
     dtype: Any = None,
     autocast: Any = None,
     strict: bool = False,
+    convention: str | None = None,
+    functions: bool = False,
 ) -> Profile:
     """Run a model once, by default without data or memory, and keep the record that every number is read from.
 
     Give `inputs` (tensors, nested as the model takes them) or `input_shape` (batch included; a list or dict for
     several, with `dtypes`). `mode` is 'eval' ('train' with backward=True) unless given; 'as-is' keeps the model's own
-    flags. `strict=True` raises UncountedError when an operator has no rule. The model is left as it was.
+    flags. `strict=True` raises UncountedError when an operator has no rule. `convention` is the way of counting when
+    none is named later; `functions=True` also records the torch functions called, as conventions of level 'function'
+    need (they ask for it themselves while the model lives). The model is left as it was.
     """
-    from .capture import capture  # torch is imported here and not before
+    from .capture import capture, spelled_later  # torch is imported here and not before
 
+    functions = functions or get_convention(convention).level == "function"
     trace, info = capture(
         model,
         inputs,
@@ -62,11 +68,20 @@ def profile(
         loss=loss,
         dtype=dtype,
         autocast=autocast,
+        functions=functions,
     )
-    found = Profile(trace, info)
+    if convention is not None:
+        info["convention"] = convention
+    asked = {"mode": mode, "device": device, "dtypes": dtypes, "dtype": dtype, "autocast": autocast}
+    found = Profile(trace, info, functions=spelled_later(trace, model, inputs, input_shape, kwargs, asked))
     if strict:
         _refuse_gaps(found)
     return found
+
+
+def explain(profile: Profile, a: str, b: str, column: str = "flops") -> Explanation:
+    """Why two conventions differ on a profile: `.lines` that add up to `.difference`, each with its reason."""
+    return profile.explain(a, b, column)
 
 
 def stat(
@@ -111,7 +126,7 @@ def stat(
     if report_type is not None and report_type not in REPORTS:
         raise UnknownName("report type", report_type, [*REPORTS, "None"])
     fields = choose(report_fields, includes, excludes)
-    get_convention(convention)
+    levels = {get_convention(name).level for name in (convention, *(find(field).convention for field in fields))}
     found = profile(
         model,
         inputs,
@@ -123,6 +138,7 @@ def stat(
         dtype=dtype,
         autocast=autocast,
         strict=strict,
+        functions="function" in levels,
     )
     if report_type is None:
         return None

@@ -13,12 +13,13 @@ from typing import Any
 
 from .errors import FileError
 from .ledger import Given
-from .records import ModuleCall, ModuleInfo, OpCall, OpSpec, Storage, TensorInfo, TensorSpec, Trace
+from .records import FunctionCall, ModuleCall, ModuleInfo, OpCall, OpSpec, Storage, TensorInfo, TensorSpec, Trace
 from .rules import FIELDS, Work
 
 SCHEMA = "rasp.profile"
 VERSION = 1
 MODULE_KEYS = ("path", "type", "parent", "tensors", "training", "hyper", "children", "names")
+LATER_MODULE_KEYS = ("lineage", "again", "extra")  # absent from files of earlier versions
 STORAGE_KEYS = ("nbytes", "kind", "born", "died")
 
 
@@ -77,13 +78,14 @@ class _Writer:
             "specs": [self.op_spec(spec) for spec in trace.specs],
             "ops": {name: [_listed(getattr(op, name)) for op in trace.ops] for name in OpCall._fields},
             "calls": [self.call(call) for call in trace.calls],
-            "modules": [{key: self.plain(getattr(module, key)) for key in MODULE_KEYS} for module in trace.modules],
+            "modules": [self.module(module) for module in trace.modules],
             "tensors": [self.tensor(tensor) for tensor in trace.tensors],
             "storages": {key: [getattr(storage, key) for storage in trace.storages] for key in STORAGE_KEYS},
             "inputs": [[name, self.index(spec)] for name, spec in trace.inputs],
             "outputs": [self.index(spec) for spec in trace.outputs],
             "notes": trace.notes,
             "untraced": trace.untraced,
+            "functions": None if trace.functions is None else [self.function(call) for call in trace.functions],
         }
         table = [[list(s.shape), list(s.stride), s.dtype, *([] if s.nnz is None else [s.nnz])] for s in self.table]
         return {"tensor_specs": table, **found}
@@ -98,7 +100,16 @@ class _Writer:
 
     def call(self, call: ModuleCall) -> list[Any]:
         specs = [[self.index(spec) for spec in group] for group in (call.inputs, call.outputs)]
-        return [call.module, call.parent, call.number, *specs, call.start, call.end]
+        given = [] if call.args is None else [self.plain(call.args), self.entries(call.kwargs or {})]
+        return [call.module, call.parent, call.number, *specs, call.start, call.end, *given]
+
+    def module(self, module: ModuleInfo) -> dict[str, Any]:
+        later = {key: value for key in LATER_MODULE_KEYS if (value := getattr(module, key))}
+        return {key: self.plain(value) for key, value in {**_named(module, MODULE_KEYS), **later}.items()}
+
+    def function(self, call: FunctionCall) -> list[Any]:
+        given = [self.plain(call.args), self.entries(call.kwargs), self.plain(call.out)]
+        return [call.name, *given, call.owner, call.parent, call.start, call.end]
 
     def tensor(self, tensor: TensorInfo) -> dict[str, Any]:
         fields = {key: getattr(tensor, key) for key in ("names", "kind", "trainable", "storage", "logical")}
@@ -143,27 +154,40 @@ class _Reader:
             outputs=[self.specs[index] for index in data["outputs"]],
             notes=list(data["notes"]),
             untraced=list(data["untraced"]),
+            functions=[self.function(item) for item in functions]
+            if (functions := data.get("functions"))
+            else functions,
         )
         _check(trace)
         return trace
 
     def op_spec(self, item: dict[str, Any]) -> OpSpec:
-        kwargs = {key: self.value(value) for key, value in item.get("kwargs", {}).items()}
+        kwargs = self.named(item.get("kwargs", {}))
         same, mutates = tuple(item.get("same", ())), bool(item.get("mutates", False))
         return OpSpec(
             item["op"], item["overload"], self.value(item["args"]), kwargs, self.value(item["out"]), same, mutates
         )
 
     def call(self, item: list[Any]) -> ModuleCall:
-        module, parent, number, inputs, outputs, start, end = item
-        taken, given = (tuple(self.specs[index] for index in group) for group in (inputs, outputs))
-        return ModuleCall(module, parent, number, taken, given, start, end)
+        module, parent, number, inputs, outputs, start, end, *given = item
+        taken, made = (tuple(self.specs[index] for index in group) for group in (inputs, outputs))
+        args, kwargs = (self.value(given[0]), self.named(given[1]) or None) if given else (None, None)
+        return ModuleCall(module, parent, number, taken, made, start, end, args, kwargs)
+
+    def function(self, item: list[Any]) -> FunctionCall:
+        name, args, kwargs, out, owner, parent, start, end = item
+        return FunctionCall(name, self.value(args), self.named(kwargs), self.value(out), owner, parent, start, end)
+
+    def named(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {key: self.value(value) for key, value in values.items()}
 
     def module(self, item: dict[str, Any]) -> ModuleInfo:
         lists = {key: list(item[key]) for key in ("tensors", "children", "names")}
         return ModuleInfo(
             path=item["path"], type=item["type"], parent=item["parent"], training=item["training"],
-            hyper=self.value(item["hyper"]), **lists,
+            hyper=self.value(item["hyper"]), lineage=tuple(item.get("lineage", ())),
+            again=[(place, name, module) for place, name, module in item.get("again", ())], extra=item.get("extra"),
+            **lists,
         )  # fmt: skip
 
     def tensor(self, item: dict[str, Any]) -> TensorInfo:
@@ -185,6 +209,7 @@ def _check(trace: Trace) -> None:
     limits: list[tuple[str, int, Callable[[], list[int]]]] = [
         ("operator", len(trace.specs), lambda: [op.spec for op in trace.ops]),
         ("call", len(trace.calls), lambda: [op.owner for op in trace.ops] + [call.parent for call in trace.calls]),
+        ("call", len(trace.calls), lambda: [function.owner for function in trace.functions or ()]),
         (
             "module",
             len(trace.modules),
@@ -196,6 +221,10 @@ def _check(trace: Trace) -> None:
         wrong = [index for index in indices() if index >= limit or index < -1]
         if wrong:
             raise ValueError(f"there is no {kind} {wrong[0]}")
+
+
+def _named(record: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: getattr(record, key) for key in keys}
 
 
 def _listed(value: Any) -> Any:

@@ -6,6 +6,7 @@ RaspError
 ├── ModelError          the model itself raised; its own exception is the __cause__
 ├── CaptureError        the model cannot be run the way that was asked for
 ├── UncountedError      strict=True and an operator has no rule
+├── NotRecorded         a profile was asked for what was not recorded in it
 ├── NotBuiltError       a documented option whose feature is not built yet
 ├── FileError           a file that cannot be read as a profile or report, or written
 └── RuleError           a rule that is registered twice, or that returned nonsense
@@ -50,6 +51,10 @@ class CaptureError(RaspError, RuntimeError):
 
 class UncountedError(RaspError):
     """An operator without a rule was met and strict=True was given."""
+
+
+class NotRecorded(RaspError):
+    """A profile was asked for something that its run did not record."""
 
 
 class NotBuiltError(RaspError, NotImplementedError):

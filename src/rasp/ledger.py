@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from .entries import FORWARD, Entry, post
-from .errors import RuleError
-from .records import PHASES, OpSpec, TensorInfo, TensorSpec, Trace
+from .errors import NotRecorded, RuleError
+from .records import PHASES, FunctionCall, OpSpec, TensorInfo, TensorSpec, Trace
 from .rules import MODULE_RULES, Work, work_of
 from .rules import load as load_rules
 
@@ -26,10 +26,25 @@ class LayerCall:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     tensors: tuple[TensorInfo, ...]
+    module: int = 0
+    call: int = 0
+    lineage: tuple[str, ...] = ()
+    args: tuple[Any, ...] = ()  # positional arguments, tensors as specs, nested as given
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    leaf: bool = True  # the module has no modules inside
+    last: bool = True  # no later call of the same module
 
     @property
     def out(self) -> TensorSpec | None:
         return self.outputs[0] if self.outputs else None
+
+    def is_a(self, *classes: str) -> bool:
+        """Whether the module is of one of these very classes ("torch.nn.Conv2d"), as tools that keep a table ask."""
+        return bool(self.lineage) and self.lineage[0] in classes
+
+    def derives_from(self, *classes: str) -> bool:
+        """Whether isinstance would say so."""
+        return not set(classes).isdisjoint(self.lineage)
 
     @property
     def params(self) -> dict[str, TensorSpec]:
@@ -46,12 +61,21 @@ class Given:
     calls: dict[int, Work] = field(default_factory=dict)
 
 
+@dataclass
+class Source:
+    """Where a Trace comes from: how the run was made, and how to have the function level recorded afterwards."""
+
+    info: dict[str, Any] = field(default_factory=dict)
+    functions: Callable[[], list[FunctionCall] | None] = lambda: None
+
+
 class Ledger:
     """A Trace put in order: its entries in the order they finished, and the Work of each distinct operator."""
 
-    def __init__(self, trace: Trace, given: Given | None = None) -> None:
+    def __init__(self, trace: Trace, given: Given | None = None, source: Source | None = None) -> None:
         self.trace = trace
         self.given = given or Given()
+        self.source = source or Source()
 
     @cached_property
     def ruled(self) -> frozenset[int]:
@@ -144,7 +168,84 @@ class Ledger:
         call = self.trace.calls[index]
         info = self.trace.modules[call.module]
         tensors = tuple(self.trace.tensors[t] for t in self.own_tensors(index))
-        return LayerCall(info.path, info.type, info.hyper, info.training, call.inputs, call.outputs, tensors)
+        return LayerCall(
+            info.path, info.type, info.hyper, info.training, call.inputs, call.outputs, tensors, call.module, index,
+            info.lineage, call.inputs if call.args is None else call.args, call.kwargs or {},
+            not info.children and not info.again, self.last_calls[call.module] == index,
+        )  # fmt: skip
+
+    @cached_property
+    def last_calls(self) -> dict[int, int]:
+        """For each module its last call."""
+        return {call.module: index for index, call in enumerate(self.trace.calls)}
+
+    def layers(self) -> Iterator[LayerCall]:
+        """Every call of every module, containers too, in the order they began."""
+        return map(self.layer_call, range(len(self.trace.calls)))
+
+    def members(self, module: int) -> list[tuple[str, int]]:
+        """A module's children by name, in the order they were registered, shared ones wherever they appear."""
+        info, modules = self.trace.modules[module], self.trace.modules
+        found = [(modules[child].path.rpartition(".")[2], child) for child in info.children]
+        for place, name, child in info.again:
+            found.insert(place, (name, child))
+        return found
+
+    def all_tensors(self, module: int) -> list[int]:
+        """Parameters and buffers of a module and of all below it, each once."""
+        found: dict[int, None] = {}
+        seen: set[int] = set()
+        stack = [module]
+        while stack:
+            at = stack.pop()
+            if at not in seen:
+                seen.add(at)
+                found.update(dict.fromkeys(self.trace.modules[at].tensors))
+                stack.extend(child for _, child in reversed(self.members(at)))
+        return list(found)
+
+    @cached_property
+    def functions(self) -> list[FunctionCall]:
+        """Calls of torch functions as they were spelled."""
+        if self.trace.functions is None:
+            self.trace.functions = self.source.functions()
+        if self.trace.functions is None:
+            raise NotRecorded(
+                "This profile has no function level: which torch functions were called was not recorded, and the model "
+                "is no longer at hand. Profile it with rasp.profile(..., functions=True)."
+            )
+        return self.trace.functions
+
+    def entry_of(self, module: int, call: int | None) -> Entry | None:
+        """The entry that a charge for this call (or, without one, this module) belongs to: its own, or one near it."""
+        if call is not None:
+            call = self.homes[call]
+            while call >= 0:
+                if call in self._by_call:
+                    return self._by_call[call]
+                call = self.trace.calls[call].parent
+        while module >= 0:
+            if module in self._by_module:
+                return self._by_module[module]
+            module = self.trace.modules[module].parent
+        return self.entries[-1] if self.entries else None
+
+    @cached_property
+    def _by_call(self) -> dict[int, Entry]:
+        return {entry.call: entry for entry in self.entries if entry.call is not None}
+
+    @cached_property
+    def _by_module(self) -> dict[int, Entry]:
+        """For each module its first entry; for a container without one, the last entry inside it."""
+        found: dict[int, Entry] = {}
+        for entry in self.entries:
+            found.setdefault(entry.module, entry)
+        for entry in self.entries:
+            above = self.trace.modules[entry.module].parent
+            while above >= 0 and (above not in found or found[above].module != above):
+                found[above] = entry
+                above = self.trace.modules[above].parent
+        return found
 
     def module_work(self, index: int) -> Work:
         """What the module rule says about one call."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,10 @@ from . import tree as trees
 from .columns import BACKWARD
 from .conventions import get as get_convention
 from .errors import UnknownName
-from .ledger import Given, Ledger
+from .explain import Explanation, explain
+from .ledger import Given, Ledger, Source
 from .parts import Part
-from .records import Trace
+from .records import FunctionCall, Trace
 from .report import Report
 from .tree import Node
 from .view import View
@@ -35,10 +36,17 @@ TREE_LINES = 60  # print(profile) shows as many levels as fit in this
 class Profile:
     """The record of one run of a model, and every number that follows from it."""
 
-    def __init__(self, trace: Trace, info: dict[str, Any], given: Given | None = None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        info: dict[str, Any],
+        given: Given | None = None,
+        functions: Callable[[], list[FunctionCall] | None] = lambda: None,
+    ) -> None:
         self.trace = trace
         self.info = info
         self._given = given or Given()
+        self._source = Source(info, functions)
         self._views: dict[tuple[int, int], dict[str, View]] = {}
 
     # -- numbers ---------------------------------------------------------------------------------------------------
@@ -72,11 +80,16 @@ class Profile:
     def view(self, convention: str | None = None) -> View:
         """The run under a convention; rules added since the last question are heeded."""
         views = self._views.setdefault((len(rules.RULES), len(rules.MODULE_RULES)), {})
-        found = get_convention(convention)
+        found = get_convention(convention or self.info.get("convention"))
         if found.name not in views:
-            ledger = next(iter(views.values())).ledger if views else Ledger(self.trace, self._given)
+            ledger = next(iter(views.values())).ledger if views else Ledger(self.trace, self._given, self._source)
             View(ledger, found, views)
         return views[found.name]
+
+    def explain(self, a: str, b: str, column: str = "flops") -> Explanation:
+        """Why two conventions differ: every place where they do, both numbers, the difference, and the reason."""
+        facts = remarks.facts(self.trace, self.info)
+        return explain(self.view(a), self.view(b), column, self._title, facts)
 
     # -- reports ---------------------------------------------------------------------------------------------------
 
@@ -153,6 +166,8 @@ class Profile:
     def save(self, path: str | Path, format: str | None = None) -> Path:
         """`.json` is the profile itself, for rasp.load; any other suffix (csv, md, txt) is its report."""
         if format is None and Path(path).suffix.lower() == ".json":
+            if self.trace.functions is None:
+                self.trace.functions = self._source.functions()  # so that the file answers every convention
             return render.write(path, archive.dumps(self.trace, self.info, self._foreign()))
         return self.table().save(path, format)
 

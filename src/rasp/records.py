@@ -172,6 +172,9 @@ class ModuleInfo:
     hyper: dict[str, Any] = field(default_factory=dict)
     children: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # every path, when the module is shared
+    lineage: tuple[str, ...] = ()  # its class and those it derives from, below Module: "torch.nn.Conv2d"
+    again: list[tuple[int, str, int]] = field(default_factory=list)  # children met before: place, name, module
+    extra: str | None = None  # what the module prints of itself; noted with the function level
 
 
 @dataclass(slots=True)
@@ -183,6 +186,23 @@ class ModuleCall:
     number: int
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
+    start: int = 0
+    end: int = 0
+    args: tuple[Any, ...] | None = None  # positional arguments, nested; None: `inputs` says it all
+    kwargs: dict[str, Any] | None = None
+
+
+class FunctionCall(NamedTuple):
+    """One call of a torch function as it was spelled ("torch.nn.functional.linear", "torch.Tensor.__matmul__"), for
+    module call `owner`, inside the function call `parent` (-1: none); operators `start:end` ran in it.
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    out: Any
+    owner: int
+    parent: int = -1
     start: int = 0
     end: int = 0
 
@@ -205,6 +225,7 @@ class Trace:
     untraced: list[dict[str, Any]] = field(
         default_factory=list
     )  # work that no operator shows: {op, module, call, bytes}
+    functions: list[FunctionCall] | None = None  # None: not recorded
 
     @cached_property
     def spec_counts(self) -> dict[int, int]:

@@ -37,8 +37,9 @@ def _weighing(view: View, columns: Sequence[str]) -> list[str]:
     found: dict[str, list[str]] = {}
     for spelling in columns:
         asked = view.asked(spelling)
-        if asked.column.weighed and not asked.share:
-            found.setdefault(asked.convention or view.convention.name, []).append(asked.column.name)
+        under = view.under(asked.convention).convention
+        if (asked.column.weighed or asked.column.name in under.charges) and not asked.share:
+            found.setdefault(under.name, []).append(asked.column.name)
     return [
         f"{', '.join(names)} counted by convention {name!r}: {view.under(name).convention.title}"
         for name, names in found.items()

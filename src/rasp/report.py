@@ -122,7 +122,8 @@ def headings(view: View, columns: Sequence[str]) -> list[Heading]:
     for spelling in dict.fromkeys(columns):
         asked = view.asked(spelling)
         column = asked.column
-        title = column.title if asked.convention is None else f"{column.title} @{asked.convention}"
+        title = view.under(asked.convention).convention.words.get(column.name, column.title)
+        title = title if asked.convention is None else f"{title} @{asked.convention}"
         if asked.share:
             found.append(
                 Heading(spelling, f"{title} %", "%", "share", f"Share of the total: {column.doc}", additive=True)

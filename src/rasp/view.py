@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
 from . import parts
 from .columns import Asked, Column, find
-from .conventions import Convention
+from .conventions import Charge, Convention
 from .conventions import get as get_convention
 from .entries import FORWARD, Entry
 from .ledger import Ledger
@@ -32,6 +32,7 @@ class View:
         self._per_entry: dict[Any, dict[Entry, int | None]] = {}
         self._asked: dict[str, Asked] = {}
         self._totals: dict[str, Any] = {}
+        self._charges: dict[str, dict[Entry, list[Charge]]] = {}
 
     @property
     def trace(self) -> Trace:
@@ -71,9 +72,8 @@ class View:
         return self._totals[column.name]
 
     def _plain(self, column: Column, part: Part) -> Any:
-        overrides: Mapping[str, Callable[[Entry, View], int | None]] = getattr(self.convention, "overrides", {})
-        if column.name in overrides:
-            return self.sum_entries(part, overrides[column.name])
+        if column.name in self.convention.charges:
+            return self.sum_charges(part, column.name)
         return column.value(part, self)
 
     # -- summing ---------------------------------------------------------------------------------------------------
@@ -115,6 +115,25 @@ class View:
                 known[entry] = function(entry, self)
             found.append(known[entry])
         return add(found)
+
+    def charges(self, column: str) -> dict[Entry, list[Charge]]:
+        """What the convention charges in a column, by the entry it belongs to."""
+        if column not in self._charges:
+            found: dict[Entry, list[Charge]] = {}
+            for charge in self.convention.charges[column](self.ledger):
+                entry = self.ledger.entry_of(charge.module, charge.call)
+                if entry is not None and charge.amount:
+                    found.setdefault(entry, []).append(charge)
+            self._charges[column] = found
+        return self._charges[column]
+
+    def sum_charges(self, part: Part, column: str) -> int | float | None:
+        """What the convention charges to a part; a part that cuts across modules has none of its own."""
+        if part.counts is not None:
+            return None
+        found = self.charges(column)
+        entries = found if part.whole else part.entries
+        return _whole(sum(charge.amount for entry in entries for charge in found.get(entry, ())))
 
     def part(self, entry: Entry) -> Part:
         """One entry as a part."""
@@ -165,6 +184,11 @@ def _weigh(values: list[int | None], counts: tuple[dict[int, int], ...], phases:
             else:
                 total += times * value
     return None if missing and not total else total
+
+
+def _whole(value: int | float) -> int | float:
+    """A float that is a whole number, as that number."""
+    return int(value) if value == int(value) else value
 
 
 def add(values: Iterable[int | None]) -> int | None:

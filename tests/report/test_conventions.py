@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 import rasp
-from rasp.conventions import CONVENTIONS, Convention, convention
-from rasp.entries import Entry
+from rasp.conventions import CONVENTIONS, Charge, Convention, convention
+from rasp.ledger import Ledger
 from rasp.profile import Profile
-from rasp.view import View
 from traces import blocks
-
-
-@dataclass(frozen=True)
-class PerModule(Convention):
-    overrides: Mapping[str, Any] = field(default_factory=dict)
 
 
 @pytest.fixture
 def others() -> Iterator[None]:
-    def params(entry: Entry, view: View) -> int:
-        return 10 if entry.kind == "call" else 0
+    def params(ledger: Ledger) -> Iterator[Charge]:
+        return (Charge(layer.module, layer.call, 10) for layer in ledger.layers() if layer.leaf)
 
-    convention(Convention("macs_only", "MACs as flops", "a test", weights={"flops": {"mac": 1}}))
-    convention(
-        PerModule(
-            "tens", "ten each", "a test", weights={"flops": {"add": 1}}, level="module", overrides={"params": params}
-        )
-    )
+    convention(Convention("macs_only", "MACs as flops", "a test", 2020, {"flops": {"mac": 1}}))
+    convention(Convention("tens", "ten each", "a test", 2020, {"flops": {"add": 1}}, "module", {"params": params}))
     yield
     del CONVENTIONS._items["macs_only"], CONVENTIONS._items["tens"]
 

@@ -1,6 +1,7 @@
 """torch → Trace: run a model once and write down what happened."""
 
+from .later import spelled_later
 from .propagate import clear_memo
 from .run import capture
 
-__all__ = ["capture", "clear_memo"]
+__all__ = ["capture", "clear_memo", "spelled_later"]

@@ -191,6 +191,13 @@ def _made(model: nn.Module, shape: Sequence[int], dtype: torch.dtype | None, nam
     return made
 
 
+def likeness(tensor: Tensor) -> Tensor:
+    """A made tensor of the same shape, strides and dtype."""
+    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    made._rasp_fill = 0  # type: ignore[attr-defined]
+    return made
+
+
 def is_made(tensor: Tensor) -> bool:
     return hasattr(tensor, "_rasp_fill")
 

@@ -158,7 +158,13 @@ class Recorder:
 
     # -- module calls -------------------------------------------------------------------------------------------
 
-    def enter(self, module: int, inputs: tuple[TensorSpec, ...]) -> int:
+    def enter(
+        self,
+        module: int,
+        inputs: tuple[TensorSpec, ...],
+        given: tuple[Any, ...] | None = None,
+        named: dict[str, Any] | None = None,
+    ) -> int:
         """Open a call of a module; during backward (checkpointing) the forward's call is entered again."""
         earlier = self.calls_of.get(module)
         if earlier is not None and self.phase:
@@ -168,7 +174,8 @@ class Recorder:
             if earlier is None:
                 earlier = self.calls_of[module] = []
             stack, start = self.stack, len(self.ops)
-            self.calls.append(ModuleCall(module, stack[-1] if stack else -1, len(earlier), inputs, (), start, start))
+            above = stack[-1] if stack else -1
+            self.calls.append(ModuleCall(module, above, len(earlier), inputs, (), start, start, given, named))
             earlier.append(index)
         self.stack.append(index)
         if self.grad:

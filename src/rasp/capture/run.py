@@ -42,10 +42,11 @@ def capture(
     dtype: Any = None,
     autocast: Any = None,
     memo: bool = True,
+    functions: bool = False,
 ) -> tuple[Trace, dict[str, Any]]:
     """Run `model` once and return what happened, with a plain description of how it was run."""
     request = make_request(
-        model, inputs, input_shape, kwargs, dtypes, mode, backward, optimizer, loss, dtype, autocast, memo
+        model, inputs, input_shape, kwargs, dtypes, mode, backward, optimizer, loss, dtype, autocast, memo, functions
     )
     where = device_of(device)
     check_devices(request, where)
@@ -84,7 +85,7 @@ def _on_meta(request: Request) -> Trace:
     run = Run(request, META)
     mode = Propagation(run.rec, run.values, memo=request.memo)
     try:
-        keep = request.memo and not request.grad and request.dtype is None
+        keep = request.memo and not request.grad and request.dtype is None and not request.functions
         run.shadow = run.stand.build(request.model, run.boundary, request.training, keep=keep)
         mode.originals = run.stand.originals
         noted: list[tuple[str, Any]] = []
@@ -154,7 +155,7 @@ def _materialised(request: Request, run: Run, mode: Propagation, args: Any, kwar
         raise CaptureError("A lazy module is never called by the forward, so its parameters have no shape.")
     twin = Request(
         run.shadow, request.args, request.kwargs, request.training, request.backward, request.optimizer, request.loss,
-        request.dtype, request.autocast, request.memo, request.scatters, request.notes,
+        request.dtype, request.autocast, request.memo, request.scatters, request.notes, request.functions,
     )  # fmt: skip
     return _on_meta(twin)
 
@@ -216,6 +217,7 @@ def _described(request: Request, trace: Trace, how: str, device: str, reason: di
         "capture_reason": reason,
         "mode": {True: "train", False: "eval", None: "as-is"}[request.training],
         "device": device,
+        "home": str(home_of(request.model) or "cpu"),
         "grad": request.grad,
         "dtype": str(request.dtype).removeprefix("torch.") if request.dtype else None,
         "autocast": str(request.autocast).removeprefix("torch.") if request.autocast else None,

@@ -13,11 +13,12 @@ from ..errors import InputError
 from ..records import ModuleCall, Trace
 from . import inputs as given
 from .autocast import Autocast
+from .functions import Functions
 from .guard import training_flags
 from .recorder import BACKWARD, FORWARD, OPTIMISER, Recorder
 from .request import Request
 from .routes import routed
-from .specs import tensor_spec
+from .specs import structure, tensor_spec
 from .standin import StandIns
 from .values import Values
 
@@ -35,6 +36,7 @@ class Run:
         self.stand = StandIns(self.rec, self.values, device=device, dtype=request.dtype)
         self.failed: int | None = None
         self.shadow: Any = None
+        self.functions = Functions(self.rec) if request.functions else None
 
     def boundary(self, shadow: Any, index: int) -> Any:
         """The callable at a module's door: opens a module call, runs it, closes it."""
@@ -46,18 +48,21 @@ class Run:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             nonlocal count
+            given: tuple[Any, ...] | None = None
+            named: dict[str, Any] | None = None
             if len(args) == 1 and not kwargs and args[0].__class__ is Tensor:
                 inputs: tuple[Any, ...] = (tensor_spec(args[0]),)
             else:
                 inputs = specs_in((args, kwargs) if kwargs else args)
+                given, named = structure(args), structure(kwargs) or None
             if quick:  # what rec.enter does, in place: a model calls thousands of modules
                 start, opened = len(ops), len(calls)
-                record = ModuleCall(index, stack[-1] if stack else -1, count, inputs, (), start, start)
+                record = ModuleCall(index, stack[-1] if stack else -1, count, inputs, (), start, start, given, named)
                 calls.append(record)
                 stack.append(opened)
                 count += 1
             else:
-                opened = rec.enter(index, inputs)
+                opened = rec.enter(index, inputs, given, named)
             try:
                 out = run(*args, **kwargs)
             except BaseException:
@@ -78,6 +83,8 @@ class Run:
     def go(self, mode: Any, args: tuple[Any, ...], kwargs: dict[str, Any], training_override: bool) -> Any:
         """Forward, and where asked backward and an optimiser step, all under the mode."""
         request = self.request
+        if self.functions is not None:
+            self.stand.note_extras()
         recurrent = any(issubclass(c, nn.RNNBase) for c in self.stand.classes)
         with (
             routed(mode, key=self.key, recurrent=recurrent),
@@ -87,7 +94,7 @@ class Run:
             if training_override:
                 self.shadow.train(bool(request.training))
             with mode:
-                with self.casting():
+                with self.casting(), self.functions or nullcontext():
                     out = self.shadow(*args, **kwargs)
                 if request.backward:
                     self._train(out)
@@ -154,6 +161,7 @@ class Run:
         return Trace(
             specs, ops, self.rec.calls, self.stand.modules, self.stand.tensors, storages, inputs,
             [tensor_spec(t) for _, t in given.tensors_in(out)], notes, untraced,
+            None if self.functions is None else self.functions.found,
         )  # fmt: skip
 
     def dismantle(self) -> None:

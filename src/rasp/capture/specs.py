@@ -59,8 +59,8 @@ class _Signature:
         schema = func._schema
         self.name: str = schema.name
         self.overload: str = schema.overload_name or "default"
-        self.defaults = tuple(_plain(a.default_value) for a in schema.arguments if not a.kwarg_only)
-        self.keyword_defaults = {a.name: _plain(a.default_value) for a in schema.arguments if a.kwarg_only}
+        self.defaults = tuple(plain(a.default_value) for a in schema.arguments if not a.kwarg_only)
+        self.keyword_defaults = {a.name: plain(a.default_value) for a in schema.arguments if a.kwarg_only}
         self.mutates = any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
 
 
@@ -72,10 +72,10 @@ def op_spec(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, 
     signature = _signatures.get(func)
     if signature is None:
         signature = _signatures[func] = _Signature(func)
-    given = tuple(_plain(a) for a in args)
+    given = tuple(plain(a) for a in args)
     named = dict(signature.keyword_defaults)
     for name, value in kwargs.items():
-        named[name] = _plain(value)
+        named[name] = plain(value)
     if len(given) < len(signature.defaults):
         rest = list(signature.defaults[len(given) :])
         names = [a.name for a in func._schema.arguments if not a.kwarg_only][len(given) :]
@@ -83,17 +83,26 @@ def op_spec(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, 
             if name in kwargs:  # positional parameter given by keyword
                 rest[position] = named.pop(name)
         given += tuple(rest)
-    return OpSpec(signature.name, signature.overload, given, named, _plain(out), same, signature.mutates)
+    return OpSpec(signature.name, signature.overload, given, named, plain(out), same, signature.mutates)
 
 
-def _plain(value: Any) -> Any:
+def structure(value: Any, depth: int = 8) -> Any:
+    """What `plain` makes of the arguments of a module; what lies deeper than any layer takes it is left out."""
+    if isinstance(value, (list, tuple)):
+        return tuple(structure(v, depth - 1) for v in value) if depth else ()
+    if isinstance(value, dict):
+        return {str(k): structure(v, depth - 1) for k, v in value.items()} if depth else {}
+    return plain(value)
+
+
+def plain(value: Any) -> Any:
     """Tensors to specs, lists to tuples, torch's own kinds to their names; anything else as it is or by its repr."""
     if isinstance(value, torch.Tensor):
         return tensor_spec(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):
-        return tuple(_plain(v) for v in value)
+        return tuple(plain(v) for v in value)
     if isinstance(value, torch.dtype):
         return DTYPE_NAMES[value]
     if isinstance(value, (torch.device, torch.layout, torch.memory_format)):
@@ -101,7 +110,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, complex):
         return (value.real, value.imag)
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, torch.ScriptObject) and hasattr(value, "unpack"):  # the packed weights of a quantised layer
-        return tuple(_plain(v) for v in value.unpack())
+        return tuple(plain(v) for v in value.unpack())
     return type(value).__name__

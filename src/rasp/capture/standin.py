@@ -7,6 +7,7 @@ bound methods or containers of those are mapped likewise.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 import weakref
@@ -133,6 +134,12 @@ class StandIns:
             self.blueprint = blueprint
         return shadow
 
+    def note_extras(self) -> None:
+        """What each module prints of itself, for layouts that show it; a module that cannot say has none."""
+        for module in self.keep:
+            with contextlib.suppress(Exception):
+                self.modules[self.indices[id(module)]].extra = str(module.extra_repr())
+
     def finished(self, root: nn.Module) -> None:
         """Keep the blueprint for the next time, if the run left it as it was."""
         if self.blueprint is not None and self.blueprint.intact():
@@ -157,12 +164,12 @@ class StandIns:
         shadow = self.shadows.get(id(module))
         if shadow is not None:
             if path:
-                self.modules[self.indices[id(module)]].names.append(path)
+                self._met_again(self.indices[id(module)], path, parent)
             return shadow
         index = len(self.modules)
         scripted = kind not in self.classes and is_scripted(module)
         type_name = str(getattr(module, "original_name", kind.__name__)) if scripted else kind.__name__
-        info = ModuleInfo(path, type_name, parent, [], module.training, {}, [], [path])
+        info = ModuleInfo(path, type_name, parent, [], module.training, {}, [], [path], lineage(kind))  # type: ignore[arg-type]
         self.modules.append(info)
         self.indices[id(module)] = index
         if parent >= 0 and not type_name.endswith("PackedParams"):  # a holder of packed weights is no layer of its own
@@ -197,12 +204,18 @@ class StandIns:
         self.pending.append((shadow, state, info))
         return shadow
 
+    def _met_again(self, index: int, path: str, parent: int) -> None:
+        """A shared module under another name."""
+        self.modules[index].names.append(path)
+        if parent >= 0:
+            above = self.modules[parent]
+            above.again.append((len(above.children) + len(above.again), path.rpartition(".")[2], index))
+
     def _scripted(self, module: nn.Module, info: ModuleInfo, index: int) -> Any:
         """A TorchScript module has no Python state to copy: it runs itself, its tensors are replaced as they reach the
         mode.
         """
         self.scripted.append(module)
-        self.keep.append(module)
         for name, parameter in module.named_parameters():
             self._registered(parameter, f"{info.path}.{name}".lstrip("."), info, "parameter")
         for name, tensor in module.named_buffers():
@@ -420,6 +433,14 @@ class StandIns:
         """A module held by a plain attribute or list: one of the tree, or one that was never registered."""
         shadow = self.shadows.get(id(unwrapped(module)))
         return self._module(module, name, -2) if shadow is None else shadow
+
+
+@functools.lru_cache(maxsize=4096)
+def lineage(kind: Any) -> tuple[str, ...]:
+    """A module's class and the modules it derives from: ("torch.nn.ReLU6", "torch.nn.Hardtanh")."""
+    classes = [c for c in kind.__mro__ if issubclass(c, nn.Module) and c is not nn.Module]
+    places = ("torch.nn" if c.__module__.startswith("torch.nn.modules.") else c.__module__ for c in classes)
+    return tuple(f"{place}.{c.__qualname__}" for place, c in zip(places, classes))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -15,6 +15,7 @@ RASP = convention(
         name="rasp",
         title="every multiplication and addition (and division, comparison, root, exponential …) as one",
         source="RASP README, per-layer table of MobileNetV2",
+        year=2020,
         weights={"flops": {**_ONE, "mac": 2, "fma": 2, "dot": -1}, "macc": _ONE},
     )
 )
