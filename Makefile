@@ -15,9 +15,10 @@ READY213 := $(VENV213)/.ready
 help:  ## list the commands
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-$(READY): requirements/test.lock pyproject.toml
+$(READY): requirements/test.lock requirements/peers.lock pyproject.toml
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install $(PIP_FLAGS) -r requirements/test.lock
+	DS_BUILD_OPS=0 $(VENV)/bin/pip install $(PIP_FLAGS) --no-build-isolation --no-deps -r requirements/peers.lock
 	$(VENV)/bin/pip install $(PIP_FLAGS) --no-deps --no-build-isolation --editable .
 	touch $@
 
@@ -49,11 +50,7 @@ format: $(READY)  ## put the code in its form
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format src tests benchmarks
 
-$(VENV)/.bench-ready: $(READY) requirements/bench.lock
-	DS_BUILD_OPS=0 $(VENV)/bin/pip install $(PIP_FLAGS) --no-build-isolation --no-deps -r requirements/bench.lock
-	touch $@
-
-bench: $(VENV)/.bench-ready  ## speed against a bare forward and against other profilers; writes docs/speed.md
+bench: $(READY)  ## speed against a bare forward and against other profilers; writes docs/speed.md
 	$(VENV)/bin/python benchmarks/speed.py --write docs/speed.md
 
 docs-tables: $(READY)  ## counts beside an independent count, and the picture; writes docs/verified-models.md, docs/tree.svg

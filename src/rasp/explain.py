@@ -68,8 +68,16 @@ class Explanation:
         note = f"{self.column} of {self.title} by {self.a} and by {self.b}: the lines add up to the difference"
         return Report(f"{self.title}: {self.a} and {self.b}", headings, rows, total, dict(self.facts), [note])
 
+    def gathered(self) -> Explanation:
+        """Lines of one kind and reason as one, the largest first; `where` tells the first place and how many more."""
+        groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for line in self.lines:
+            groups.setdefault((line["op"], line["why"]), []).append(line)
+        joined = sorted(map(_join, groups.values()), key=lambda line: -abs(line["difference"]))
+        return replace(self, lines=joined)
+
     def numbered(self) -> Report:
-        """The same with each reason said once, below the table."""
+        """The lines as a table with each reason said once, below it."""
         whole = self.report()
         reasons = list(dict.fromkeys(line["why"] for line in self.lines))
         rows = [replace(row, values=[*row.values[:-1], f"[{reasons.index(row.values[-1]) + 1}]"]) for row in whole.rows]
@@ -77,10 +85,10 @@ class Explanation:
         return replace(whole, rows=rows, notes=[*whole.notes, *notes])
 
     def __str__(self) -> str:
-        return str(self.numbered())
+        return str(self.gathered().numbered())
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield self.numbered()
+        yield self.gathered().numbered()
 
 
 def explain(
@@ -102,6 +110,13 @@ def explain(
     lines = [_line(place, pair, names) for place, pair in found.items()]
     lines = sorted((line for line in lines if line["difference"]), key=lambda line: -abs(line["difference"]))
     return Explanation(*names, column, totals, lines, title, dict(facts or {}))
+
+
+def _join(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several lines of one kind and reason as one."""
+    first, more = lines[0], len(lines) - 1
+    sums = {name: sum(line[name] for line in lines) for name in ("a", "b", "difference")}
+    return {**first, "where": f"{first['where']} and {more} more" if more else first["where"], **sums}
 
 
 def _line(place: tuple[str, str], pair: tuple[list[Share], list[Share]], names: tuple[str, str]) -> dict[str, Any]:

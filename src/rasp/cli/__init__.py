@@ -27,6 +27,7 @@ def app() -> App:
     """The commands, each imported when it is needed."""
     root = App(name="rasp", help=HELP, version=__version__, help_format="plaintext", suppress_keyboard_interrupt=False)
     root.command("rasp.cli.stat:stat", name="stat", help="Count a model, layer by layer.")
+    root.command("rasp.cli.explain:explain", name="explain", help="Where and why two ways of counting differ.")
     for name, words in (
         ("columns", "What can be asked about a model."),
         ("conventions", "The ways of counting, with their sources."),

@@ -28,7 +28,8 @@ def columns() -> None:
 
 def conventions() -> None:
     """The ways of counting, with their sources."""
-    _show(("convention", "counts", "source"), [(item.name, item.title, item.source) for item in api.conventions()])
+    rows = [(item.name, item.level, str(item.year), item.title, item.source) for item in api.conventions()]
+    _show(("convention", "counts by", "year", "what it counts", "source"), rows)
 
 
 def zoo() -> None:

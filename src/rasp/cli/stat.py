@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from .. import api, render
 from ..columns import find
 from ..conventions import get as get_convention
-from ..errors import CaptureError, InputError
 from ..profile import Profile
 from ..report import Report
 from . import say, words, write
+from .model import profiled
 
 Mode = Literal["eval", "train", "as-is"]
 By = Literal["op", "type", "module"]
@@ -56,15 +56,13 @@ def stat(
     chosen = (words.names(columns), words.names(includes), words.names(excludes))
     ask = Ask(format, by, depth, fold, *chosen, sort, top, convention)
     ask.check()
-    if _is_saved(model):
-        found = api.load(model)
-    else:
-        how = {"backward": backward, "mode": mode, "device": device, "dtype": dtype, "strict": strict}
-        found = _profiled(model, words.keywords(kw or ()), input, batch, how)
+    how = {"backward": backward, "mode": mode, "device": device, "dtype": dtype, "strict": strict}
+    how["functions"] = ask.spelled
+    found = profiled(model, words.keywords(kw or ()), input, batch, how)
     if output is not None and format is None and output.suffix.lower() == ".json":
         say(f"profile saved to {found.save(output)}")
     else:
-        _deliver(ask.report(found), None if format in ("table", "tree") else format, output)
+        deliver(ask.report(found), None if format in ("table", "tree") else format, output)
 
 
 @dataclass(frozen=True)
@@ -90,6 +88,13 @@ class Ask:
         for name in (*(self.columns or ()), *(self.includes or ()), *(self.excludes or ()), *filter(None, [self.sort])):
             get_convention(find(name).convention)
 
+    @property
+    def spelled(self) -> bool:
+        """Whether a convention that is asked for counts calls of functions."""
+        columns = (*(self.columns or ()), *(self.includes or ()))
+        asked = (self.convention, *(find(name).convention for name in columns))
+        return any(get_convention(name).level == "function" for name in asked)
+
     def report(self, found: Profile) -> Report:
         report = self._made(found, self.columns)
         if self.includes or self.excludes:
@@ -107,42 +112,7 @@ class Ask:
         return found.table("leaves" if self.by == "module" else "tape", columns, self.convention)
 
 
-def _is_saved(model: str) -> bool:
-    return model.endswith(".json") and not model.startswith("hf:")
-
-
-def _profiled(
-    name: str, factory: dict[str, Any], given: list[str] | None, batch: int | None, how: dict[str, Any]
-) -> Profile:
-    """Build a model, without memory where its origin allows, and profile it; built for real where it must run."""
-    from ..zoo.adapters import source
-
-    found = source(name)
-    if given:
-        taken = found.taking(words.inputs(given, batch))
-    elif found.given is not None:
-        taken = found.given(batch or 1)
-        say(f"no -i given: {found.title} takes {_shapes(taken)}")
-    else:
-        raise InputError(f"{name} does not tell its inputs: give their shapes with -i, as in -i 1,3,224,224.")
-    virtual = found.virtual and how["device"] is None
-    try:
-        return api.profile(found.model(virtual=virtual, **factory), **taken, **how)
-    except CaptureError:
-        if not virtual:
-            raise
-    return api.profile(found.model(virtual=False, **factory), **taken, **how)
-
-
-def _shapes(taken: dict[str, Any]) -> str:
-    """Inputs in words."""
-    shapes = taken.get("input_shape")
-    if shapes is None:
-        return ", ".join(str(tuple(tensor.shape)) for tensor in taken["inputs"])
-    return ", ".join(f"{name} {shape}" for name, shape in shapes.items()) if isinstance(shapes, dict) else str(shapes)
-
-
-def _deliver(report: Report, format: str | None, output: Path | None) -> None:
+def deliver(report: Report, format: str | None, output: Path | None) -> None:
     if output is not None:
         say(f"written to {report.save(output, format)}")
     elif format is not None:

@@ -1,0 +1,43 @@
+"""The MODEL of a command: a saved profile, or a model that is built and profiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import api
+from ..errors import CaptureError, InputError
+from ..profile import Profile
+from . import say, words
+
+
+def profiled(
+    name: str, factory: dict[str, Any], given: list[str] | None, batch: int | None, how: dict[str, Any]
+) -> Profile:
+    """Load a saved profile, or build a model and profile it: without memory where its origin allows, else for real."""
+    if name.endswith(".json") and not name.startswith("hf:"):
+        return api.load(name)
+    from ..zoo.adapters import source
+
+    found = source(name)
+    if given:
+        taken = found.taking(words.inputs(given, batch))
+    elif found.given is not None:
+        taken = found.given(batch or 1)
+        say(f"no -i given: {found.title} takes {_shapes(taken)}")
+    else:
+        raise InputError(f"{name} does not tell its inputs: give their shapes with -i, as in -i 1,3,224,224.")
+    virtual = found.virtual and how.get("device") is None
+    try:
+        return api.profile(found.model(virtual=virtual, **factory), **taken, **how)
+    except CaptureError:
+        if not virtual:
+            raise
+    return api.profile(found.model(virtual=False, **factory), **taken, **how)
+
+
+def _shapes(taken: dict[str, Any]) -> str:
+    """Inputs in words."""
+    shapes = taken.get("input_shape")
+    if shapes is None:
+        return ", ".join(str(tuple(tensor.shape)) for tensor in taken["inputs"])
+    return ", ".join(f"{name} {shape}" for name, shape in shapes.items()) if isinstance(shapes, dict) else str(shapes)
