@@ -10,7 +10,7 @@ from typing import Any
 
 from .entries import FORWARD, Entry, post
 from .errors import NotRecorded, RuleError
-from .records import PHASES, FunctionCall, OpSpec, TensorInfo, TensorSpec, Trace
+from .records import PHASES, FunctionCall, OpSpec, Storage, TensorInfo, TensorSpec, Trace
 from .rules import MODULE_RULES, Work, work_of
 from .rules import load as load_rules
 
@@ -118,6 +118,15 @@ class Ledger:
     def read(self) -> frozenset[int]:
         """Storages that a forward operator read."""
         return frozenset(storage for op in self.trace.ops if op.phase == FORWARD for storage in op.reads)
+
+    @cached_property
+    def born(self) -> dict[int, list[Storage]]:
+        """Blocks of memory by the operator that took them."""
+        found: dict[int, list[Storage]] = {}
+        for storage in self.trace.storages:
+            if storage.born >= 0:
+                found.setdefault(storage.born, []).append(storage)
+        return found
 
     @cached_property
     def routed(self) -> dict[int, tuple[int, int]]:

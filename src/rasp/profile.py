@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import archive, coverage, parts, remarks, render, report, rules
+from . import archive, coverage, parts, remarks, render, report, rules, styles
 from . import tree as trees
 from .columns import BACKWARD
 from .conventions import get as get_convention
@@ -144,6 +144,10 @@ class Profile:
         if depth < max(levels):
             found.notes.append(f"{depth} of {max(levels)} levels shown")
         return self._explained(view, found)
+
+    def text(self, style: str = "tree", **options: Any) -> str:
+        """The run as text in a layout: 'tree', 'table', 'summary' or another file of rasp/styles, with its options."""
+        return styles.write(self, style, options)
 
     def _table(self, view: View, rows: Iterable[Part], columns: Sequence[str]) -> Report:
         return self._explained(view, report.table(view, rows, columns, self._title))
