@@ -269,12 +269,12 @@ def test_a_reader_that_stops_is_no_error() -> None:
 
 def test_explain_says_why_two_conventions_differ(rasp: Rasp) -> None:
     done = rasp("explain", "mobilenet_v2", "rasp", "mac", "-i", "1,3,64,64")
-    assert done.code == 0
-    assert "2 per multiply-accumulate, −1 per dot product; mac: 1 per multiply-accumulate" in done.out
-    assert "and 51 more" in done.out
+    assert done.returncode == 0
+    assert "2 per multiply-accumulate, −1 per dot product; mac: 1 per multiply-accumulate" in done.stdout
+    assert "and 51 more" in done.stdout
 
 
 def test_explain_refuses_a_convention_that_does_not_exist(rasp: Rasp) -> None:
     done = rasp("explain", "mobilenet_v2", "rasp", "thopp")
-    assert done.code == 2
-    assert "There is no convention named 'thopp'" in done.err
+    assert done.returncode == 2
+    assert "There is no convention named 'thopp'" in done.stderr
