@@ -101,6 +101,8 @@ class _Writer:
     def call(self, call: ModuleCall) -> list[Any]:
         specs = [[self.index(spec) for spec in group] for group in (call.inputs, call.outputs)]
         given = [] if call.args is None else [self.plain(call.args), self.entries(call.kwargs or {})]
+        if call.returned is not None:
+            given = [*(given or [None, {}]), self.plain(call.returned)]
         return [call.module, call.parent, call.number, *specs, call.start, call.end, *given]
 
     def module(self, module: ModuleInfo) -> dict[str, Any]:
@@ -172,7 +174,8 @@ class _Reader:
         module, parent, number, inputs, outputs, start, end, *given = item
         taken, made = (tuple(self.specs[index] for index in group) for group in (inputs, outputs))
         args, kwargs = (self.value(given[0]), self.named(given[1]) or None) if given else (None, None)
-        return ModuleCall(module, parent, number, taken, made, start, end, args, kwargs)
+        returned = self.value(given[2]) if given[2:] else None
+        return ModuleCall(module, parent, number, taken, made, start, end, args, kwargs, returned)
 
     def function(self, item: list[Any]) -> FunctionCall:
         name, args, kwargs, out, owner, parent, start, end = item

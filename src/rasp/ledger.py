@@ -31,6 +31,7 @@ class LayerCall:
     lineage: tuple[str, ...] = ()
     args: tuple[Any, ...] = ()  # positional arguments, tensors as specs, nested as given
     kwargs: dict[str, Any] = field(default_factory=dict)
+    returned: Any = None  # what came out, nested as the module returned it
     leaf: bool = True  # the module has no modules inside
     last: bool = True  # no later call of the same module
 
@@ -180,6 +181,7 @@ class Ledger:
         return LayerCall(
             info.path, info.type, info.hyper, info.training, call.inputs, call.outputs, tensors, call.module, index,
             info.lineage, call.inputs if call.args is None else call.args, call.kwargs or {},
+            call.outputs if call.returned is None else call.returned,
             not info.children and not info.again, self.last_calls[call.module] == index,
         )  # fmt: skip
 

@@ -190,6 +190,7 @@ class ModuleCall:
     end: int = 0
     args: tuple[Any, ...] | None = None  # positional arguments, nested; None: `inputs` says it all
     kwargs: dict[str, Any] | None = None
+    returned: Any = None  # what came out, nested; None: its first tensor is the first of `outputs`
 
 
 class FunctionCall(NamedTuple):

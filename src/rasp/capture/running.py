@@ -76,6 +76,8 @@ class Run:
                 record.outputs, record.end = outputs, len(ops)
             else:
                 rec.leave(opened, outputs)
+            if not (out.__class__ is Tensor or (out.__class__ is tuple and out and out[0].__class__ is Tensor)):
+                calls[opened].returned = structure(out)
             return out
 
         return call
