@@ -192,7 +192,11 @@ class Ledger:
 
     def layers(self) -> Iterator[LayerCall]:
         """Every call of every module, containers too, in the order they began."""
-        return map(self.layer_call, range(len(self.trace.calls)))
+        return iter(self._layers)
+
+    @cached_property
+    def _layers(self) -> list[LayerCall]:
+        return list(map(self.layer_call, range(len(self.trace.calls))))
 
     def members(self, module: int) -> list[tuple[str, int]]:
         """A module's children by name, in the order they were registered, shared ones wherever they appear."""
