@@ -57,11 +57,12 @@ _HOMES = {
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _ROOMS = ("columns", "conventions")  # folders that can be called: rasp.columns() lists what is in rasp/columns
+_FOLDERS = ("compat", "zoo")  # folders that are imported when they are first named: rasp.zoo.get("mobilenet_v2")
 __all__ = sorted((*_HOME_OF, *_ROOMS))
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in (*_ROOMS, *_FOLDERS):
         return importlib.import_module(f"rasp.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'rasp' has no attribute {name!r}")

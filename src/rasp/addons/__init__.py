@@ -1,0 +1,1 @@
+"""Addons: what a user switches on by importing it (`import rasp.addons.energy`)."""
