@@ -152,3 +152,30 @@ def test_an_output_lives_to_the_end():
         trace, _ = run(lambda m, x: {"a": x.exp(), "b": (x.sin(), [x.cos()])}, device=device)
         assert [s.died for s in trace.storages if s.born >= 0] == [None] * 3
         assert len(trace.outputs) == 3
+
+
+def test_what_a_module_takes_and_returns_in_a_nest_dies_as_soon_as_nobody_holds_it():
+    class Pair(nn.Module):
+        def forward(self, x, y):
+            return x + y, None
+
+    class Chain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.pair = Pair()
+
+        def forward(self, x):
+            y = self.pair(x.exp(), x.exp())[0].cos()
+            return y.tan().relu()
+
+    trace, _ = capture(Chain(), input_shape=(4,))
+    assert names(trace) == ["exp", "exp", "add", "cos", "tan", "relu"]
+    assert [s.died for s in trace.storages if s.born >= 0] == [3, 3, 4, 6, 6, None]
+
+
+def test_the_state_of_an_optimizer_and_gradients_live_to_the_end():
+    trace, _ = capture(nn.Linear(4, 4), input_shape=(2, 4), backward=True, optimizer=torch.optim.AdamW)
+    last = {"gradient", "optimiser state"}
+    found = [s for s in trace.storages if s.kind in last]
+    assert {s.kind for s in found} == last
+    assert all(s.died is None for s in found)

@@ -279,22 +279,25 @@ def _map_object(value: Any, change: Callable[[Tensor, str], Any], name: str, see
 def tensors_in(value: Any, limit: int = 256, *, objects: bool = True) -> list[tuple[str, Tensor]]:
     """Every tensor of a nest with its path; `objects` looks inside caches and the like as well."""
     found: list[tuple[str, Tensor]] = []
-
-    def walk(item: Any, name: str, depth: int) -> None:
-        if isinstance(item, Tensor):
-            if len(found) < limit:
-                found.append((name, item))
-        elif depth > 6 or item is None or isinstance(item, (int, float, str, bytes, nn.Module)):
-            return
-        elif isinstance(item, Mapping):
-            for key, inner in item.items():
-                walk(inner, f"{name}.{key}" if name else str(key), depth + 1)
-        elif isinstance(item, (list, tuple)):
-            for i, inner in enumerate(item):
-                walk(inner, f"{name}.{i}" if name else str(i), depth + 1)
-        elif dataclasses.is_dataclass(item) or (objects and hasattr(item, "__dict__") and not callable(item)):
-            for key, inner in vars(item).items():
-                walk(inner, f"{name}.{key}" if name else key, depth + 1)
-
-    walk(value, "", 0)
+    _collect(value, "", 0, found, limit, objects)
     return found
+
+
+def _collect(item: Any, name: str, depth: int, found: list[tuple[str, Tensor]], limit: int, objects: bool) -> None:
+    """No closure does this: one that calls itself is a cycle, which would keep the tensors it found alive."""
+    if isinstance(item, Tensor):
+        if len(found) < limit:
+            found.append((name, item))
+        return
+    if depth > 6 or item is None or isinstance(item, (int, float, str, bytes, nn.Module)):
+        return
+    if isinstance(item, Mapping):
+        inside: Any = item.items()
+    elif isinstance(item, (list, tuple)):
+        inside = enumerate(item)
+    elif dataclasses.is_dataclass(item) or (objects and hasattr(item, "__dict__") and not callable(item)):
+        inside = vars(item).items()
+    else:
+        return
+    for key, inner in inside:
+        _collect(inner, f"{name}.{key}" if name else str(key), depth + 1, found, limit, objects)

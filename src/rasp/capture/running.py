@@ -37,6 +37,7 @@ class Run:
         self.failed: int | None = None
         self.shadow: Any = None
         self.functions = Functions(self.rec) if request.functions else None
+        self.optimizer: Any = None
 
     def boundary(self, shadow: Any, index: int) -> Any:
         """The callable at a module's door: opens a module call, runs it, closes it."""
@@ -144,6 +145,7 @@ class Run:
                 f"optimizer= must give an object with step(), e.g. torch.optim.AdamW; got {type(optimizer).__name__}."
             )
         optimizer.step()
+        self.optimizer = optimizer  # its state lives until the end
         for state in getattr(optimizer, "state", {}).values():
             for _, tensor in given.tensors_in(state):
                 index = self.rec.by_address.get(tensor.untyped_storage()._cdata)
@@ -170,7 +172,7 @@ class Run:
         """Break the cycles between shadows and their doors, so that they go at once, not at a later collection."""
         for _, state, _ in self.stand.pending:
             state.clear()
-        self.shadow = None
+        self.shadow = self.optimizer = None
         del self.stand.boundary
 
     def _kinds(self) -> None:
