@@ -115,7 +115,7 @@ def _on_meta(request: Request) -> Trace:
         kwargs = given.map_tensors(request.kwargs, stand_in)
         if run.stand.lazy:
             return _materialised(request, run, mode, args, kwargs)
-        out = run.go(mode, args, kwargs, _overrides_train(run))
+        run.go(mode, args, kwargs, _overrides_train(run))
     except (Exception, DependsOnData) as error:
         raise Stopped(error, path_of_failure(run)) from error
     finally:
@@ -125,7 +125,7 @@ def _on_meta(request: Request) -> Trace:
         request.notes.append(f"Tensors from outside the model were met in {', '.join(places[:5])}: taken as constants.")
     request.notes.extend(_assumptions(run))
     run.stand.finished(request.model)
-    return run.trace(noted, out, request.notes)
+    return run.trace(noted, request.notes)
 
 
 def _assumptions(run: Run) -> list[str]:
@@ -186,13 +186,13 @@ def _for_real(request: Request, device: torch.device | None) -> tuple[Trace, str
             raise CaptureError(
                 "A model with lazy modules cannot be run for real before its shapes are known: call it once first."
             )
-        out = run.go(mode, args, kwargs, _overrides_train(run))
+        run.go(mode, args, kwargs, _overrides_train(run))
     except Exception as error:
         raise Stopped(error, path_of_failure(run)) from error
     finally:
         run.rec.closed = True
         mode.put_back()
-    return run.trace(noted, out, request.notes), str(home)
+    return run.trace(noted, request.notes), str(home)
 
 
 def _overrides_train(run: Run) -> bool:

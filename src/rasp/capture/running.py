@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from . import inputs as given
 from .autocast import Autocast
 from .functions import Functions
 from .guard import training_flags
+from .places import heard
 from .recorder import BACKWARD, FORWARD, OPTIMISER, Recorder
 from .request import Request
 from .routes import routed
@@ -37,7 +38,8 @@ class Run:
         self.failed: int | None = None
         self.shadow: Any = None
         self.functions = Functions(self.rec) if request.functions else None
-        self.optimizer: Any = None
+        self.outputs: list[Any] = []
+        self.held: Any = None  # what lives until the end: outputs of a forward alone, the optimizer of a step
 
     def boundary(self, shadow: Any, index: int) -> Any:
         """The callable at a module's door: opens a module call, runs it, closes it."""
@@ -83,8 +85,11 @@ class Run:
 
         return call
 
-    def go(self, mode: Any, args: tuple[Any, ...], kwargs: dict[str, Any], training_override: bool) -> Any:
-        """Forward, and where asked backward and an optimiser step, all under the mode."""
+    def go(self, mode: Any, args: tuple[Any, ...], kwargs: dict[str, Any], training_override: bool) -> None:
+        """Forward, and where asked backward and an optimiser step, all under the mode.
+
+        A training step is `loss(model(x)).backward()`: outputs that the loss does not need die before the backward.
+        """
         request = self.request
         if self.functions is not None:
             self.stand.note_extras()
@@ -97,11 +102,27 @@ class Run:
             if training_override:
                 self.shadow.train(bool(request.training))
             with mode:
-                with self.casting(), self.functions or nullcontext():
+                with self.casting(), self.spelled():
                     out = self.shadow(*args, **kwargs)
+                found = [t for _, t in given.tensors_in(out)]
+                self.rec.check_outputs(found)
+                self.outputs = [tensor_spec(t) for t in found]
                 if request.backward:
-                    self._train(out)
-        return out
+                    del found
+                    loss = self._loss(out)
+                    del out
+                    self._train(loss)
+                else:
+                    self.held = found
+
+    @contextmanager
+    def spelled(self) -> Iterator[None]:
+        """The function level, where it was asked for."""
+        if self.functions is None:
+            yield
+        else:
+            with heard(self.functions), self.functions:
+                yield
 
     def casting(self) -> AbstractContextManager[Any]:
         """Autocast, where it was asked for: torch's own on a real device, its policy by hand on meta."""
@@ -112,18 +133,20 @@ class Run:
             return Autocast(dtype)
         return torch.autocast(self.key.removeprefix("Autograd").lower(), dtype=dtype)
 
-    def _train(self, out: Any) -> None:
-        rec, request = self.rec, self.request
-        rec.phase = BACKWARD
-        rec.stack.append(0)
-        loss = request.loss(out) if request.loss is not None else default_loss(out)
+    def _loss(self, out: Any) -> Tensor:
+        """The number to run backward from; its operators are part of the backward phase."""
+        self.rec.phase = BACKWARD
+        self.rec.stack.append(0)
+        loss = self.request.loss(out) if self.request.loss is not None else default_loss(out)
         if not isinstance(loss, Tensor) or not loss.requires_grad:
             raise InputError(
                 "There is nothing to run backward: no floating output depends on a trainable parameter. "
                 "Unfreeze parameters, or pass loss= (a function of the output that returns a tensor)."
             )
-        if loss.numel() != 1:
-            loss = loss.float().mean()
+        return loss if loss.numel() == 1 else loss.float().mean()
+
+    def _train(self, loss: Tensor) -> None:
+        rec, request = self.rec, self.request
         loss.backward()  # type: ignore[no-untyped-call]
         parameters = [self.stand.stand_ins[k] for k, i in self.stand.infos.items() if i.kind == "parameter"]
         for parameter in parameters:
@@ -145,17 +168,16 @@ class Run:
                 f"optimizer= must give an object with step(), e.g. torch.optim.AdamW; got {type(optimizer).__name__}."
             )
         optimizer.step()
-        self.optimizer = optimizer  # its state lives until the end
+        self.held = optimizer
         for state in getattr(optimizer, "state", {}).values():
             for _, tensor in given.tensors_in(state):
                 index = self.rec.by_address.get(tensor.untyped_storage()._cdata)
                 if index is not None:
                     self.rec.kinds[index] = "optimiser state"
 
-    def trace(self, inputs: list[tuple[str, Any]], out: Any, notes: list[str]) -> Trace:
+    def trace(self, inputs: list[tuple[str, Any]], notes: list[str]) -> Trace:
         """The finished record; the shadows are taken apart so that nothing keeps them alive."""
         self._kinds()
-        self.rec.check_outputs(t for _, t in given.tensors_in(out))
         specs, ops, storages = self.rec.finished()
         self.dismantle()
         untraced = [
@@ -164,7 +186,7 @@ class Run:
         ]
         return Trace(
             specs, ops, self.rec.calls, self.stand.modules, self.stand.tensors, storages, inputs,
-            [tensor_spec(t) for _, t in given.tensors_in(out)], notes, untraced,
+            self.outputs, notes, untraced,
             None if self.functions is None else self.functions.found,
         )  # fmt: skip
 
@@ -172,7 +194,7 @@ class Run:
         """Break the cycles between shadows and their doors, so that they go at once, not at a later collection."""
         for _, state, _ in self.stand.pending:
             state.clear()
-        self.shadow = self.optimizer = None
+        self.shadow = self.held = None
         del self.stand.boundary
 
     def _kinds(self) -> None:
