@@ -111,7 +111,7 @@ class _Writer:
 
     def function(self, call: FunctionCall) -> list[Any]:
         given = [self.plain(call.args), self.entries(call.kwargs), self.plain(call.out)]
-        return [call.name, *given, call.owner, call.parent, call.start, call.end]
+        return [call.name, *given, call.owner, call.parent, call.start, call.end, *([call.place] if call.place else [])]
 
     def tensor(self, tensor: TensorInfo) -> dict[str, Any]:
         fields = {key: getattr(tensor, key) for key in ("names", "kind", "trainable", "storage", "logical")}
@@ -178,8 +178,8 @@ class _Reader:
         return ModuleCall(module, parent, number, taken, made, start, end, args, kwargs, returned)
 
     def function(self, item: list[Any]) -> FunctionCall:
-        name, args, kwargs, out, owner, parent, start, end = item
-        return FunctionCall(name, self.value(args), self.named(kwargs), self.value(out), owner, parent, start, end)
+        name, args, kwargs, out, *rest = item  # the place may be absent
+        return FunctionCall(name, self.value(args), self.named(kwargs), self.value(out), *rest)
 
     def named(self, values: dict[str, Any]) -> dict[str, Any]:
         return {key: self.value(value) for key, value in values.items()}

@@ -195,7 +195,9 @@ class ModuleCall:
 
 class FunctionCall(NamedTuple):
     """One call of a torch function as it was spelled ("torch.nn.functional.linear", "torch.Tensor.__matmul__"), for
-    module call `owner`, inside the function call `parent` (-1: none); operators `start:end` ran in it.
+    module call `owner`, inside the function call `parent` (-1: none); operators `start:end` ran in it. `place`: where
+    it was found at that moment ("torch.nn.functional.linear"), so that a tool which stands there hears of the call; empty
+    where the model held the function from before, and for functions before which no tool stands.
     """
 
     name: str
@@ -206,6 +208,7 @@ class FunctionCall(NamedTuple):
     parent: int = -1
     start: int = 0
     end: int = 0
+    place: str = ""
 
 
 @dataclass

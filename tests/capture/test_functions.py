@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import operator
+import pkgutil
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import rasp
+from rasp.capture.places import PLACES
 from rasp.conventions import CONVENTIONS, Charge, Convention, convention
 
 
@@ -65,6 +68,43 @@ def test_calls_know_their_module_arguments_and_operators() -> None:
     assert [spec.shape for spec in linear.args] == [(2, 4, 4), (4, 4), (4,)]
     assert linear.out.shape == (2, 4, 4)
     assert [trace.specs[op.spec].name for op in trace.ops[linear.start : linear.end]] == ["aten::addmm"]
+
+
+@pytest.mark.filterwarnings("ignore:.*upsample. is deprecated")
+def test_calls_know_the_place_they_came_by() -> None:
+    class Held(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act = F.gelu
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = F.gelu(self.act(x))
+            x = x @ x.mT + x.add(x) + torch.add(x, 1)
+            x = sum([x, x]) * operator.mul(x, x)
+            x = F.conv1d(x, x) + torch.conv1d(x, x)
+            return F.max_pool1d(F.upsample(x, scale_factor=2), 2)
+
+    calls = recorded(Held(), torch.rand(3, 3, 3))
+    heard = [short(call.place) for call in calls if call.place]
+    assert heard == [
+        "F.gelu", "Tensor.__matmul__", "Tensor.add", "add", "F.conv1d", "F.upsample", "F.interpolate", "F.max_pool1d",
+    ]  # fmt: skip
+    assert [short(call.name) for call in calls].count("F.gelu") == 2
+    inner = next(call for call in calls if call.place.endswith("interpolate"))
+    assert calls[inner.parent].place.endswith("upsample")
+
+
+def test_places_are_left_as_they_were() -> None:
+    homes = {home: names.split() for home, names in PLACES.items() if home.startswith("torch")}
+
+    def standing() -> dict[str, object]:
+        return {f"{h}.{n}": getattr(pkgutil.resolve_name(h), n) for h, names in homes.items() for n in names}
+
+    before = standing()
+    own = dict(vars(torch.Tensor))
+    recorded(Spelled(), torch.rand(2, 4, 4))
+    assert before == standing()
+    assert own == dict(vars(torch.Tensor))
 
 
 def test_recording_functions_changes_nothing_else() -> None:

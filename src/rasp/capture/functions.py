@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
 
+import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from ..records import FunctionCall
+from .places import ORIGINALS
 from .recorder import FORWARD, Recorder
 from .specs import structure
 
@@ -38,33 +41,78 @@ class Functions(TorchFunctionMode):
         self.rec = rec
         self.found: list[FunctionCall] = []
         self.inside: list[int] = []
+        self.coming: tuple[int, str] | None = None  # a call noted at its place that the mode is about to hear of
+        spelling(torch.add)  # torch's own list of names is made before anybody stands in its places
+
+    @property
+    def deaf(self) -> bool:
+        return self.rec.closed or self.rec.phase != FORWARD
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        rec = self.rec
+        func = ORIGINALS.get(func, func)
         name = spelling(func)
-        if name is None or rec.closed or rec.phase != FORWARD:
+        if name is None or self.deaf:
             return func(*args, **kwargs)
         if name.startswith("torch.Tensor."):
             name = _operator(name, sys._getframe(1))
-        index, start = len(self.found), len(rec.ops)
-        given, named = structure(args), structure(kwargs)
+        if self._came(name):
+            return self._call(func, args, kwargs)
+        with self._noted(name, args, kwargs) as done:
+            return done(self._call(func, args, kwargs))
+
+    def through(self, place: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that came by way of a place in torch; most of them the mode hears of next."""
+        if self.deaf:
+            return func(*args, **kwargs)
+        with self._noted(place, args, kwargs, place) as done:
+            self.coming = len(self.found) - 1, place
+            try:
+                return done(func(*args, **kwargs))
+            finally:
+                self.coming = None
+
+    def _came(self, name: str) -> bool:
+        """Whether this call was noted at its place already; it then has the name that torch gives it."""
+        coming, self.coming = self.coming, None
+        if coming is None or _bare(coming[1]) != _bare(name):
+            return False
+        index, place = coming
+        if not place.startswith("torch.Tensor."):  # x @ y arrives by way of a function, which is no operator
+            self.found[index] = self.found[index]._replace(name=name)
+        return True
+
+    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        twin = open_twin(func) if isinstance(func, FunctionType) else None
+        if twin is None:
+            return func(*args, **kwargs)
+        with self:
+            return twin(*args, **kwargs)
+
+    @contextmanager
+    def _noted(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], place: str = ""
+    ) -> Iterator[Callable[[Any], Any]]:
+        rec, index, start = self.rec, len(self.found), len(self.rec.ops)
         owner, parent = rec.stack[-1] if rec.stack else 0, self.inside[-1] if self.inside else -1
-        self.found.append(FunctionCall(name, given, named, None, owner, parent, start, start))
+        given, named = structure(args), structure(kwargs)
+        self.found.append(FunctionCall(name, given, named, None, owner, parent, start, start, place))
         self.inside.append(index)
+
+        def done(out: Any) -> Any:
+            self.found[index] = self.found[index]._replace(out=structure(out), end=len(rec.ops))
+            return out
+
         try:
-            twin = open_twin(func) if isinstance(func, FunctionType) else None
-            if twin is None:
-                out = func(*args, **kwargs)
-            else:
-                with self:
-                    out = twin(*args, **kwargs)
+            yield done
         finally:
             self.inside.pop()
-        self.found[index] = self.found[index]._replace(out=structure(out), end=len(rec.ops))
-        return out
+
+
+def _bare(name: str) -> str:
+    return name.rpartition(".")[2].strip("_")
 
 
 @cache
