@@ -15,5 +15,6 @@ def run(model: nn.Module, inputs: tuple[Any, ...]) -> Printed:
     import thoplw
 
     (tensor,) = inputs
-    macs, params, _ = thoplw.profile(model, tensor, verbose=False)
-    return Printed(flops=macs, params=params)
+    macs, params, found = thoplw.profile(model, tensor, verbose=False)
+    layers = {name: log["macs"] for name, log in found.info if log["macs"] is not None}
+    return Printed(flops=macs, params=params, layers=layers)
