@@ -99,6 +99,12 @@ class Frozen:
     x: Tensor
 
 
+@dataclass(slots=True)
+class Slotted:
+    x: Tensor
+    more: tuple[Tensor, ...] = ()
+
+
 class Slots:
     __slots__ = ("x",)
 
@@ -139,6 +145,7 @@ NESTS = {
     "numbers as keys": ({0: t}, lambda v: v[0] + 1),
     "a dataclass": (Boxes(t, 2.0, {"m": t}), lambda v: v.corners * v.scale + v.more["m"]),
     "a frozen dataclass": (Frozen(t), lambda v: v.x + 1),
+    "a dataclass with slots": (Slotted(t, (t,)), lambda v: v.x + v.more[0]),
     "a named tuple": (Pair(t, [t]), lambda v: v.first + v.second[0]),
     "a plain object": (Plain(t), lambda v: v.get() + 1),
     "a record": (Record(a=t), lambda v: v.a + v["a"]),
@@ -184,6 +191,13 @@ def test_a_packed_sequence_given_as_input():
     for device in ("meta", "cpu"):
         trace, _ = capture(nn.LSTM(8, 6), (packed,), device=device)
         assert macs(trace) == {"": 5 * 4 * 6 * 14}
+
+
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+def test_a_dataclass_with_slots_is_left_as_it_was_and_may_come_out(device):
+    value = Slotted(t)
+    trace, _ = capture(One(lambda v: Slotted(v.x * 2, (v.x,))), (value,), device=device)
+    assert value.x is t and [out.shape for out in trace.outputs] == [X, X]
 
 
 def test_an_object_with_slots_is_taken_as_it_is():

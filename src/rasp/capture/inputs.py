@@ -256,7 +256,7 @@ def _map_object(value: Any, change: Callable[[Tensor, str], Any], name: str, see
     """Objects with attributes (dataclasses, ModelOutput, caches): a shallow copy whose tensors are changed all the way
     down.
     """
-    held = getattr(value, "__dict__", None)
+    held = _attributes(value)
     if callable(value) or (held is None and not isinstance(value, Mapping)):
         return value
     try:
@@ -274,6 +274,15 @@ def _map_object(value: Any, change: Callable[[Tensor, str], Any], name: str, see
         if changed is not item:
             object.__setattr__(twin, key, changed)
     return twin
+
+
+def _attributes(value: Any) -> dict[str, Any] | None:
+    """What an object holds; of those with slots only a dataclass tells."""
+    if hasattr(value, "__dict__"):
+        return vars(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if hasattr(value, f.name)}
+    return None
 
 
 def tensors_in(value: Any, limit: int = 256, *, objects: bool = True) -> list[tuple[str, Tensor]]:
@@ -295,8 +304,8 @@ def _collect(item: Any, name: str, depth: int, found: list[tuple[str, Tensor]], 
         inside: Any = item.items()
     elif isinstance(item, (list, tuple)):
         inside = enumerate(item)
-    elif dataclasses.is_dataclass(item) or (objects and hasattr(item, "__dict__") and not callable(item)):
-        inside = vars(item).items()
+    elif dataclasses.is_dataclass(item) or (objects and not callable(item)):
+        inside = (_attributes(item) or {}).items()
     else:
         return
     for key, inner in inside:
