@@ -196,8 +196,8 @@ class ModuleCall:
 class FunctionCall(NamedTuple):
     """One call of a torch function as it was spelled ("torch.nn.functional.linear", "torch.Tensor.__matmul__"), for
     module call `owner`, inside the function call `parent` (-1: none); operators `start:end` ran in it. `place`: where
-    it was found at that moment ("torch.nn.functional.linear"), so that a tool which stands there hears of the call; empty
-    where the model held the function from before, and for functions before which no tool stands.
+    it was found at that moment ("torch.nn.functional.linear"), so that a tool which stands there hears of the call;
+    empty where the model held the function from before, and for functions before which no tool stands.
     """
 
     name: str
