@@ -150,3 +150,15 @@ def test_operators_without_a_meta_form_are_run_for_real_at_once():
         assert how["capture_mode"] == "real", name
         assert how["capture_reason"]["why"]
         assert_sound(trace)
+
+
+def test_inputs_keep_their_strides_and_the_memory_they_share():
+    base = torch.rand(6, 8)
+    whole, part = base[1:5], base[2:3].expand(4, 8)
+    expected, _ = capture(Call(lambda m, x, y: x * y + 1), (whole, part))
+    trace, _ = capture(Call(lambda m, x, y: x * y + 1), (whole, part), device="cpu")
+    assert [spec for _, spec in trace.inputs] == [spec for _, spec in expected.inputs]
+    assert [s.kind for s in trace.storages].count("input") == 1
+    assert trace.specs[0].args == expected.specs[0].args
+    quantised = torch.quantize_per_tensor(base, 0.1, 0, torch.qint8)
+    assert names(capture(Call(lambda m, x: x.dequantize()), (quantised,), device="cpu")[0]) == ["dequantize"]

@@ -351,19 +351,24 @@ class StandIns:
             self.lazy = True
             return _unshaped(tensor, self.device or tensor.device)  # type: ignore[call-arg]
         dtype = self.dtype if self.dtype is not None and tensor.is_floating_point() else tensor.dtype
+        device = self.device or tensor.device
         with torch.no_grad():
-            real = tensor.data.to(device=self.device or tensor.device, dtype=dtype)
-            if (
-                not isinstance(tensor, Parameter)
-                and tensor.layout is STRIDED
-                and not tensor.is_nested
-                and tensor.nbytes <= SMALL_COPY
-            ):
-                same = real.data_ptr() == tensor.data_ptr()
-                return (
-                    real.clone() if same else real
-                )  # kernels write running statistics without saying so in their schema
-            return real
+            small = not isinstance(tensor, Parameter) and tensor.layout is STRIDED and not tensor.is_nested
+            if small and device == tensor.device and dtype == tensor.dtype and tensor.nbytes <= SMALL_COPY:
+                return self._copied(tensor)  # kernels write running statistics without saying so in their schema
+            return tensor.data.to(device=device, dtype=dtype)
+
+    def _copied(self, tensor: Tensor) -> Tensor:
+        """The same view of a copy of its storage, which is copied once: what shared memory still does."""
+        storage = tensor.untyped_storage()
+        odd = tensor.is_quantized or tensor.is_conj() or tensor.is_neg() or type(tensor.data) is not Tensor
+        if odd or storage.nbytes() > SMALL_COPY:
+            return tensor.data.clone()
+        if storage._cdata not in self.originals:
+            self.originals[storage._cdata] = (storage.clone(), storage)
+        copy = self.originals[storage._cdata][0]
+        like = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        return like.set_(copy, tensor.storage_offset(), tensor.shape, tensor.stride())
 
     # -- everything else a module holds ---------------------------------------------------------------------------
 
