@@ -29,7 +29,8 @@ def place(info: dict[str, Any]) -> str:
 
 def notes(view: View, info: dict[str, Any], columns: Sequence[str]) -> list[str]:
     """What a reader of these columns should know."""
-    return [*_weighing(view, columns), *_capture(info), *_gaps(view), *_idle(view), *view.trace.notes]
+    said = [*_weighing(view, columns), *_remarks(view, columns), *_capture(info), *_gaps(view), *_idle(view)]
+    return [*said, *view.trace.notes]
 
 
 def _weighing(view: View, columns: Sequence[str]) -> list[str]:
@@ -44,6 +45,12 @@ def _weighing(view: View, columns: Sequence[str]) -> list[str]:
         f"{', '.join(names)} counted by convention {name!r}: {view.under(name).convention.title}"
         for name, names in found.items()
     ]
+
+
+def _remarks(view: View, columns: Sequence[str]) -> list[str]:
+    """What columns say of themselves."""
+    shown = [view.asked(spelling).column for spelling in columns]
+    return list(dict.fromkeys(f"{column.name}: {column.remark}" for column in shown if column.remark))
 
 
 def _capture(info: dict[str, Any]) -> list[str]:

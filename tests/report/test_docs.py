@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rasp
-from rasp import archive
+from rasp import addons, archive
 from rasp.columns import TWINS, Column
 
 ROOT = Path(__file__).parent.parent.parent
@@ -18,6 +18,7 @@ PAGES = ("columns.md", "schema.md")
 
 def table() -> str:
     """The columns as a Markdown table, twins of other phases left out."""
+    addons.load()
     lines = ["| column | unit | what it says |", "| :-- | :-- | :-- |"]
     for column in rasp.columns():
         if not _is_twin(column):

@@ -28,7 +28,9 @@ def app() -> App:
     root = App(name="rasp", help=HELP, version=__version__, help_format="plaintext", suppress_keyboard_interrupt=False)
     root.command("rasp.cli.stat:stat", name="stat", help="Count a model, layer by layer.")
     root.command("rasp.cli.explain:explain", name="explain", help="Where and why two ways of counting differ.")
-    root.command("rasp.cli.reproduce:reproduce", name="reproduce", help="Numbers that older tools published, computed again.")
+    root.command(
+        "rasp.cli.reproduce:reproduce", name="reproduce", help="Numbers that older tools published, computed again."
+    )
     for name, words in (
         ("columns", "What can be asked about a model."),
         ("conventions", "The ways of counting, with their sources."),

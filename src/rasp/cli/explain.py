@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from .. import render
+from .. import addons, render
 from ..columns import find
 from ..conventions import get as get_convention
 from . import say, words, write
@@ -35,6 +35,7 @@ def explain(
     """Where and why two ways of counting differ on a model: lines that add up to the difference of the totals."""
     for name in (a, b):
         get_convention(name)
+    addons.load()
     find(column)
     if format is not None:
         render.get(format)

@@ -10,13 +10,14 @@ from importlib import metadata
 from rich.console import Console
 from rich.table import Table
 
-from .. import __version__, api
+from .. import __version__, addons, api
 
 LIBRARIES = ("torch", "torchvision", "timm", "transformers", "pandas", "rich", "cyclopts")
 
 
 def columns() -> None:
     """What can be asked about a model. A column that adds up has a share as well: flops%."""
+    addons.load()
     twins = ("_bwd", "_opt", "_total")
     rows = []
     for column in api.columns():

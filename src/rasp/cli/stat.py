@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from .. import api, render
+from .. import addons, api, render
 from ..columns import find
 from ..conventions import get as get_convention
 from ..profile import Profile
@@ -81,7 +81,8 @@ class Ask:
     convention: str | None
 
     def check(self) -> None:
-        """Refuse names that do not exist before the model is built."""
+        """Refuse names that do not exist before the model is built; columns of addons do."""
+        addons.load()
         if self.format not in (None, "table", "tree"):
             render.get(self.format or "")
         get_convention(self.convention)

@@ -23,9 +23,10 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from inspect import getdoc
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import UnknownName
+from ..errors import InputError, UnknownName
 from ..records import PHASES, OpSpec, TensorInfo
 from ..registry import Registry
 from ..rules import Work
@@ -57,6 +58,7 @@ class Column:
     form: Form = "count"
     additive: bool = False
     weighed: bool = False  # its value depends on the counting convention
+    remark: str = ""  # what a report that shows it says of it
 
 
 @dataclass(frozen=True)
@@ -151,10 +153,18 @@ def find(spelling: str) -> Asked:
         return Asked(spelling, COLUMNS[spelling])
     plain, _, convention = spelling.partition("@")
     share = plain.endswith(("%", "[%]"))
-    found = COLUMNS[plain.removesuffix("[%]").removesuffix("%")]
+    name = plain.removesuffix("[%]").removesuffix("%")
+    if name not in COLUMNS and name in _addons():
+        raise InputError(f"The column {name!r} comes with an addon: import rasp.addons.{name} before you ask for it.")
+    found = COLUMNS[name]
     if share and not found.additive:
         raise UnknownName("share column", spelling, [f"{c.name}%" for c in COLUMNS.values() if c.additive])
     return Asked(spelling, found, share, convention or None)
+
+
+def _addons() -> list[str]:
+    """Files of the addons' folder, named after the column that each brings."""
+    return [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent.parent / "addons")])]
 
 
 _loaded = False

@@ -92,7 +92,8 @@ def multiplied(layer: LayerCall, params: int) -> Cost:
     return Cost(shape[0] * shape[1] * out[1], shape[0] * ((out[0] - 1) * prod(out[1:]) + params), prod(out))
 
 
-REASONS = {
+Formula = Callable[["LayerCall", int], Cost]
+REASONS: dict[Formula, dict[str, str]] = {
     activated: {"flops": "1 per input", "mem_r": "inputs, and PReLU's parameters", "mem_w": "as many as its inputs"},
     convolved: {
         "flops": "1 per multiply-accumulate, divided by the stride along every dimension once more",
@@ -111,7 +112,7 @@ REASONS = {
         "mem_w": "outputs",
     },
 }
-FORMULAS: tuple[tuple[tuple[str, ...], Callable[[LayerCall, int], Cost]], ...] = (
+FORMULAS: tuple[tuple[tuple[str, ...], Formula], ...] = (
     (ACTIVATIONS, activated),
     (CONVOLUTIONS, convolved),
     (POOLS, pooled),
@@ -125,7 +126,7 @@ SIZES = {
 }
 
 
-def formula(layer: LayerCall) -> Callable[[LayerCall, int], Cost] | None:
+def formula(layer: LayerCall) -> Formula | None:
     """By isinstance, so that subclasses count as well."""
     if not layer.inputs or not layer.outputs:
         return None

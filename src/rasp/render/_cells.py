@@ -23,7 +23,7 @@ def exact(heading: Heading, row: Row, value: Any) -> str:
         return str(value)
     if heading.form in ("share", "ratio"):
         return number(heading, value)
-    return bounded(heading, row, str(value))
+    return bounded(heading, row, f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value))
 
 
 def _are_many(value: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from .. import api, units
+from .. import api
 from ..addons import energy
 from . import Line, compared, facts, published, reference_model, torchvision_model
 
@@ -54,6 +54,9 @@ COLUMNS = {"Params": "params", "FLOPs": "flops", "Energy (pJ)": "energy"}
 
 
 def rounded(value: float) -> str:
-    """RASP's short form: two decimals at most, a prefix of 1000, no space."""
-    number, prefix = units.scaled(value)
-    return f"{round(number, 2):g}{prefix}" if prefix else f"{round(number, 2):g}"
+    """RASP's short form: a prefix of 1000, two decimals at most, no space."""
+    for power, prefix in enumerate("TGMK"):
+        scale = 1000 ** (4 - power)
+        if value // scale > 0:
+            return f"{round(value / scale, 2)}{prefix}"
+    return f"{round(value, 2)}"
