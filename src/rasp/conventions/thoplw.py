@@ -115,7 +115,7 @@ def cost(layer: LayerCall) -> Cost:
 
 
 def parameters(ledger: Ledger, module: int, statistics: bool) -> int:
-    """Parameters of a module and all inside it, shared ones for each module that has them; or running statistics too."""
+    """Parameters of a module and all inside it, a shared one for each that has it; running statistics if wanted."""
     found = [ledger.trace.tensors[tensor] for tensor in ledger.all_tensors(module)]
     counted = [t for t in found if t.kind == "parameter" or (statistics and _is_statistic(t.names))]
     return sum(t.spec.numel for t in counted)
