@@ -244,3 +244,19 @@ def test_an_optimiser_steps_only_what_has_a_gradient():
     trace, _ = capture(model, X, backward=True, optimizer=torch.optim.AdamW)
     state = sum(s.nbytes for s in trace.storages if s.kind == "optimiser state" and s.nbytes > 8)
     assert state == 2 * sum(p.nbytes for p in model[1].parameters())
+
+
+@pytest.mark.parametrize("how", ["by a closure", "by TorchScript"])
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_gradients_of_layers_out_of_reach_are_given_back(how, device):
+    layer = nn.Linear(8, 8)
+    gradient = layer.weight.grad = torch.ones(8, 8)
+    if how == "by a closure":
+        model = Call(lambda m, x: layer(m.linear(x)))
+    else:
+        model = nn.Sequential(nn.Linear(8, 8), torch.jit.script(layer))
+    trace, _ = capture(model, X, backward=True, device=device)
+    assert layer.weight.grad is gradient and torch.equal(gradient, torch.ones(8, 8))
+    assert layer.bias.grad is None
+    assert sum(macs(trace, BACKWARD).values()) == 3 * 2 * 8 * 8
+    assert "add_" not in names(trace)  # nothing is added to a gradient that was there

@@ -6,7 +6,7 @@ import gc
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -103,3 +103,33 @@ def training_flags(modules: list[nn.Module], training: bool | None) -> Iterator[
     finally:
         for module, flag in flags:
             module.training = flag
+
+
+@contextmanager
+def gradients_kept(loss: torch.Tensor, own: Set[int]) -> Iterator[None]:
+    """The backward of a loss gives gradients to every leaf: put back those of leaves that are no stand-ins.
+
+    TorchScript modules, and layers held by a closure or a plain object, compute with the user's own parameters.
+    """
+    before = [(leaf, leaf.grad) for leaf in _leaves(loss) if id(leaf) not in own]
+    for leaf, _ in before:
+        leaf.grad = None  # a gradient that is there would be added to, in place
+    try:
+        yield
+    finally:
+        for leaf, gradient in before:
+            leaf.grad = gradient
+
+
+def _leaves(loss: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensors a backward accumulates gradients in."""
+    todo: list[Any] = [loss.grad_fn]
+    seen = set(todo)
+    while todo:
+        node = todo.pop()
+        if type(node).__name__ == "AccumulateGrad":
+            yield node.variable
+        elif node is not None:
+            new = {following for following, _ in node.next_functions} - seen
+            seen |= new
+            todo.extend(new)
