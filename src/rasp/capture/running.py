@@ -14,7 +14,7 @@ from ..records import ModuleCall, Trace
 from . import inputs as given
 from .autocast import Autocast
 from .functions import Functions
-from .guard import training_flags
+from .guard import gradients_kept, training_flags
 from .places import heard
 from .recorder import BACKWARD, FORWARD, OPTIMISER, Recorder
 from .request import Request
@@ -147,7 +147,8 @@ class Run:
 
     def _train(self, loss: Tensor) -> None:
         rec, request = self.rec, self.request
-        loss.backward()  # type: ignore[no-untyped-call]
+        with gradients_kept(loss, set(map(id, self.stand.stand_ins.values()))):
+            loss.backward()  # type: ignore[no-untyped-call]
         parameters = [self.stand.stand_ins[k] for k, i in self.stand.infos.items() if i.kind == "parameter"]
         for parameter in parameters:
             if parameter.grad is not None and parameter.grad.layout is torch.strided:
