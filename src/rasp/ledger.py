@@ -10,6 +10,9 @@ from typing import Any
 
 from .entries import FORWARD, Entry, post
 from .errors import NotRecorded, RuleError
+from .memory.face import Memory
+from .memory.plan import Settings
+from .memory.readings import Readings, measured
 from .records import PHASES, FunctionCall, OpSpec, Storage, TensorInfo, TensorSpec, Trace
 from .rules import MODULE_RULES, Work, work_of
 from .rules import load as load_rules
@@ -150,6 +153,16 @@ class Ledger:
     @cached_property
     def entries(self) -> list[Entry]:
         return post(self)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The run's memory, predicted for the target that was asked for."""
+        return Memory(self.trace, Settings(**self.source.info.get("memory", {})))
+
+    @cached_property
+    def readings(self) -> Readings:
+        """Memory around each module call: measured where the run was, else predicted."""
+        return measured(self.source.info) or self.memory.readings
 
     # -- modules ---------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from .conventions import get as get_convention
 from .errors import UnknownName
 from .explain import Explanation, explain
 from .ledger import Given, Ledger, Source
+from .memory.face import Memory
 from .parts import Part
 from .records import FunctionCall, Trace
 from .report import Report
@@ -85,6 +86,11 @@ class Profile:
             ledger = next(iter(views.values())).ledger if views else Ledger(self.trace, self._given, self._source)
             View(ledger, found, views)
         return views[found.name]
+
+    @property
+    def memory(self) -> Memory:
+        """Memory predicted for a target: .base, .peak, .peak_first, .reserved, .timeline(), .at_peak(n), .by_kind()."""
+        return self.view().ledger.memory
 
     def explain(self, a: str, b: str, column: str = "flops") -> Explanation:
         """Why two conventions differ: every place where they do, both numbers, the difference, and the reason."""

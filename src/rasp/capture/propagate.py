@@ -69,7 +69,7 @@ class Propagation(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         return False  # the default wraps every call in a dynamo guard and imports it: 0.7 s once, 0.35 us per operator
 
-    def __init__(self, recorder: Recorder, values: Values, *, memo: bool = True) -> None:
+    def __init__(self, recorder: Recorder, values: Values, *, memo: bool = True, ways: Any = None) -> None:
         super().__init__()
         global _runs
         _runs += 1
@@ -80,7 +80,7 @@ class Propagation(TorchDispatchMode):
         self.use_memo = memo
         self.originals: dict[int, tuple[Tensor, Any]] = {}  # address of a user's storage -> stand-in covering it
         self.adopted: set[str] = set()
-        self.routed = 0
+        self.ways = ways  # of the device that memory is asked for: a routes.Ways
         self.notes: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

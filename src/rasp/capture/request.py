@@ -36,6 +36,7 @@ class Request:
     scatters: bool = False  # a DataParallel moves its inputs to the GPU itself
     notes: list[str] = field(default_factory=list)
     functions: bool = False  # note calls of torch functions as they are spelled
+    ways: Any = None  # of the device that memory is asked for
 
     @property
     def grad(self) -> bool:
@@ -44,7 +45,7 @@ class Request:
 
 def make_request(
     model: Any, inputs: Any, input_shape: Any, kwargs: Any, dtypes: Any, mode: Any, backward: Any, optimizer: Any,
-    loss: Any, dtype: Any, autocast: Any, memo: bool, functions: bool,
+    loss: Any, dtype: Any, autocast: Any, memo: bool, functions: bool, ways: Any,
 ) -> Request:  # fmt: skip
     """Check what was given and bring it into one form."""
     if isinstance(model, type) and issubclass(model, nn.Module):
@@ -71,7 +72,7 @@ def make_request(
     return Request(
         inner, args, named, training, bool(backward), optimizer, loss,
         None if dtype is None else given.as_dtype(dtype), cast, memo,
-        scatters=isinstance(model, nn.DataParallel), functions=functions,
+        scatters=isinstance(model, nn.DataParallel), functions=functions, ways=ways,
     )  # fmt: skip
 
 

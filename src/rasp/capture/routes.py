@@ -10,12 +10,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .plans import META
+from .specs import tensor_spec
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -46,6 +47,16 @@ def _overload(name: str) -> Any:
     return getattr(getattr(aten, packet), overload)
 
 
+class Ways(Protocol):
+    """What a device other than this one would do, where memory is asked for as it would be there."""
+
+    def attention(self, query: Any, key: Any, value: Any, mask: str, gqa: bool, grad: bool) -> str:
+        """'flash', 'efficient', 'cudnn' or 'math', for tensors of these specs and a mask of this kind."""
+
+    def prepare(self, optimizer: Any) -> None:
+        """Set the form of step that the device would choose: of all parameters at once, or one by one."""
+
+
 @contextmanager
 def routed(mode: Any, *, key: str, recurrent: bool) -> Iterator[None]:
     """Send composite operators of this thread to the mode while it runs; `key`: the dispatch key they are caught at."""
@@ -55,7 +66,8 @@ def routed(mode: Any, *, key: str, recurrent: bool) -> Iterator[None]:
         if _depth == 0:
             _patch()
         _depth += 1
-        _register(key, ("scaled_dot_product_attention", *RNN) if recurrent else ("scaled_dot_product_attention",))
+        names = ("scaled_dot_product_attention", *(RNN if recurrent else ()))
+        _register(key, names if getattr(mode, "ways", None) is None else (*names, "dropout"))
     _current.mode = mode
     try:
         yield
@@ -185,6 +197,9 @@ def fused_attention(
     if not gqa and not query.shape[1] == key.shape[1] == value.shape[1]:
         heads = max(query.shape[1], key.shape[1], value.shape[1])
         query, key, value = (t.expand(t.shape[0], heads, *t.shape[2:]) for t in (query, key, value))
+    ways = getattr(getattr(_current, "mode", None), "ways", None)
+    if ways is not None:
+        return _as_on(ways, query, key, value, mask, dropout, causal, scale, gqa)
     if mask is None:
         out: Tensor = aten._scaled_dot_product_flash_attention.default(query, key, value, dropout, causal, scale=scale)[
             0
@@ -195,6 +210,53 @@ def fused_attention(
     return aten._scaled_dot_product_efficient_attention.default(
         query, key, value, mask, keep, dropout, causal, scale=scale
     )[0]
+
+
+def _as_on(
+    ways: Ways,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    dropout: float,
+    causal: bool,
+    scale: float | None,
+    gqa: bool,
+) -> Tensor:
+    """Attention by the kernel that a device would choose; it decides what is kept for the backward."""
+    keep = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+    kind = "causal" if causal else "none" if mask is None else "bool" if mask.dtype == torch.bool else "float"
+    chosen = ways.attention(*(tensor_spec(t) for t in (query, key, value)), kind, gqa, keep)
+    if mask is not None and chosen != "math":
+        mask = _as_bias(mask, query).expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    if chosen == "math":
+        op = aten.scaled_dot_product_attention.default
+        found: Tensor = op.decompose(query, key, value, mask, dropout, causal, scale=scale, enable_gqa=gqa)
+        return found
+    if chosen == "flash":
+        return aten._scaled_dot_product_flash_attention.default(query, key, value, dropout, causal, scale=scale)[0]  # type: ignore[no-any-return]
+    if gqa and chosen == "efficient":
+        key, value = (t.repeat_interleave(query.shape[1] // t.shape[1], 1) for t in (key, value))
+    if chosen == "cudnn":
+        op = aten._scaled_dot_product_cudnn_attention.default
+        return op(query, key, value, mask, keep, dropout, causal, return_debug_mask=False, scale=scale)[0]  # type: ignore[no-any-return]
+    op = aten._scaled_dot_product_efficient_attention.default
+    return op(query, key, value, mask, keep, dropout, causal, scale=scale)[0]  # type: ignore[no-any-return]
+
+
+def _as_bias(mask: Tensor, query: Tensor) -> Tensor:
+    """Fused kernels add a mask: one of booleans becomes 0 and -inf in the dtype of the query."""
+    if mask.dtype != torch.bool:
+        return mask
+    return torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, float("-inf"))
+
+
+def _dropout(x: Tensor, p: float, train: bool) -> Tensor:
+    """CUDA's dropout keeps a mask of one byte an element."""
+    mode = getattr(_current, "mode", None)
+    if mode is None or getattr(mode, "ways", None) is None or not (0 < p < 1 and train and x.numel()):
+        return aten.dropout.default.decompose(x, p, train)  # type: ignore[no-any-return]
+    return aten.native_dropout.default(x, p, train)[0]  # type: ignore[no-any-return]
 
 
 def _other_ranks(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *rest: Any) -> Tensor:
@@ -276,4 +338,4 @@ def recurrent_outputs(op: Any, args: Any) -> tuple[Tensor, ...]:
     return (out, *(torch.empty(tuple(s.shape), dtype=s.dtype, device=META) for s in states))
 
 
-_KERNELS: dict[str, Any] = {"scaled_dot_product_attention": _attention, PADDED: _pad_packed}
+_KERNELS: dict[str, Any] = {"scaled_dot_product_attention": _attention, PADDED: _pad_packed, "dropout": _dropout}

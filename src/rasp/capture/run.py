@@ -43,10 +43,27 @@ def capture(
     autocast: Any = None,
     memo: bool = True,
     functions: bool = False,
+    ways: Any = None,
 ) -> tuple[Trace, dict[str, Any]]:
-    """Run `model` once and return what happened, with a plain description of how it was run."""
+    """Run `model` once and return what happened, with a plain description of how it was run.
+
+    `ways` (a routes.Ways) are those of a device that memory is asked for: kernels that keep other things there.
+    """
     request = make_request(
-        model, inputs, input_shape, kwargs, dtypes, mode, backward, optimizer, loss, dtype, autocast, memo, functions
+        model,
+        inputs,
+        input_shape,
+        kwargs,
+        dtypes,
+        mode,
+        backward,
+        optimizer,
+        loss,
+        dtype,
+        autocast,
+        memo,
+        functions,
+        ways,
     )
     where = device_of(device)
     check_devices(request, where)
@@ -83,7 +100,7 @@ def _check_found(request: Request, trace: Trace) -> None:
 def _on_meta(request: Request) -> Trace:
     """The run on shapes alone."""
     run = Run(request, META)
-    mode = Propagation(run.rec, run.values, memo=request.memo)
+    mode = Propagation(run.rec, run.values, memo=request.memo, ways=request.ways)
     try:
         keep = request.memo and not request.grad and request.dtype is None and not request.functions
         run.shadow = run.stand.build(request.model, run.boundary, request.training, keep=keep)
@@ -155,7 +172,7 @@ def _materialised(request: Request, run: Run, mode: Propagation, args: Any, kwar
         raise CaptureError("A lazy module is never called by the forward, so its parameters have no shape.")
     twin = Request(
         run.shadow, request.args, request.kwargs, request.training, request.backward, request.optimizer, request.loss,
-        request.dtype, request.autocast, request.memo, request.scatters, request.notes, request.functions,
+        request.dtype, request.autocast, request.memo, request.scatters, request.notes, request.functions, request.ways,
     )  # fmt: skip
     return _on_meta(twin)
 

@@ -160,7 +160,8 @@ class Run:
 
     def _step(self, parameters: list[Tensor]) -> None:
         self.rec.phase = OPTIMISER
-        make = self.request.optimizer
+        request = self.request
+        make = request.optimizer
         if isinstance(make, torch.optim.Optimizer):
             make = same_optimizer(make, self.stand.stand_ins)
         optimizer = make(parameters)
@@ -168,6 +169,8 @@ class Run:
             raise InputError(
                 f"optimizer= must give an object with step(), e.g. torch.optim.AdamW; got {type(optimizer).__name__}."
             )
+        if request.ways is not None:
+            request.ways.prepare(optimizer)
         optimizer.step()
         self.held = optimizer
         for state in getattr(optimizer, "state", {}).values():

@@ -1,0 +1,146 @@
+"""What a person asks of a run's memory: how much, when, of what kind, and who holds it at the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from .. import units
+from ..records import Trace
+from .owners import KINDS, Owners
+from .plan import Plan, Settings
+from .readings import Readings, predicted
+from .targets import Target, target
+from .workspaces import workspaces
+
+
+class Memory:
+    """The memory of a run, predicted for a target.
+
+    `base` is allocated before the call: parameters, buffers and inputs. `peak` is the most allocated, `base` included;
+    of training the second step's, in which the optimiser's state is there from the start (`peak_first`: the first's).
+    `reserved` is what the allocator takes from the device in all.
+    """
+
+    def __init__(self, trace: Trace, settings: Settings | None = None) -> None:
+        self.trace = trace
+        self.settings = settings or Settings()
+        self.target: Target = target(self.settings.target)
+
+    @cached_property
+    def plan(self) -> Plan:
+        return Plan(self.trace, self.settings, workspaces(self.target, self.settings.allocator))
+
+    @cached_property
+    def owners(self) -> Owners:
+        return Owners(self.plan)
+
+    @property
+    def base(self) -> int:
+        return self.plan.base
+
+    @property
+    def peak(self) -> int:
+        return max(self.plan.steady.peak, self.base)
+
+    @property
+    def peak_first(self) -> int:
+        return max(self.plan.first.peak, self.base)
+
+    @property
+    def reserved(self) -> int:
+        return self.plan.reserved
+
+    @cached_property
+    def range(self) -> tuple[int, int]:
+        """The least and the most that the peak may be, by what is not known of the kernels' workspaces."""
+        low, high = (
+            Plan(self.trace, self.settings, workspaces(self.target, self.settings.allocator), bound=bound)
+            for bound in ("low", "high")
+        )
+        return min(low.steady.peak, self.peak), max(high.steady.peak, self.peak)
+
+    def timeline(self) -> list[tuple[int, dict[str, int]]]:
+        """(operator, {kind: bytes}) for every operator: what is there while it runs; kinds add up to what is allocated.
+
+        A kernel's workspace is counted as if all outputs were there already.
+        """
+        owners, plan = self.owners, self.plan
+        current = dict.fromkeys(KINDS, 0)
+        for index in plan.steady.charged:
+            if self.trace.storages[index].born < 0 or index in plan.lasting:
+                current[owners.kind(index)] += plan.steady.charged[index]
+        found = []
+        for number in range(len(self.trace.ops)):
+            for index in plan.deaths.get(number, ()):
+                if index in plan.steady.charged and self._comes_and_goes(index):
+                    current[owners.kind(index)] -= plan.steady.charged[index]
+            for index in plan.births.get(number, ()):
+                if index in plan.steady.charged and self._comes_and_goes(index):
+                    current[owners.kind(index)] += plan.steady.charged[index]
+            found.append((number, {**current, "workspace": plan.steady.beside[number]}))
+        return found
+
+    def _comes_and_goes(self, index: int) -> bool:
+        storage = self.trace.storages[index]
+        return index not in self.plan.lasting and storage.died != storage.born
+
+    def by_kind(self) -> dict[str, int]:
+        """Bytes of each kind at the peak."""
+        at = self.plan.steady.at
+        if at < 0:
+            return dict.fromkeys(KINDS, 0) | self._there_before()
+        found = dict.fromkeys(KINDS, 0)
+        for index in self.owners.alive(at):
+            found[self.owners.kind(index)] += self.plan.steady.charged[index]
+        found["workspace"] = max(self.peak - sum(found.values()), 0)
+        return found
+
+    def saved_by(self, homes: Sequence[int]) -> dict[int, int]:
+        """Bytes saved for the backward, by the call (of those that `homes` charges to) whose forward made them."""
+        found: dict[int, int] = {}
+        for index in self.owners.saved:
+            maker = self.owners.maker.get(index)
+            if maker is not None:
+                call = homes[max(self.trace.ops[maker].owner, 0)]
+                found[call] = found.get(call, 0) + self.plan.steady.charged.get(index, 0)
+        return found
+
+    @cached_property
+    def readings(self) -> Readings:
+        """Around each module call, as a tool would read them that asks before and after."""
+        return predicted(self.trace, self.plan)
+
+    def _there_before(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for index, nbytes in self.plan.steady.charged.items():
+            kind = self.owners.kind(index)
+            found[kind] = found.get(kind, 0) + nbytes
+        return found
+
+    def at_peak(self, n: int | None = 10) -> list[dict[str, Any]]:
+        """Who is there at the peak, the largest first: {module, op, shape, bytes, kind, why}."""
+        at = self.plan.steady.at
+        if at < 0:
+            return []
+        rows = [self.owners.described(index, at) for index in self._largest(at, n)]
+        beside = self.plan.steady.beside[at]
+        if beside:
+            op = self.trace.ops[at]
+            estimate = self.plan.estimates[op.spec]
+            why = (estimate.why if estimate is not None else "") or "taken by the kernel while it runs"
+            place = {"module": self.owners.path(at), "op": self.owners.operator(at), "shape": None}
+            rows.append({**place, "bytes": beside, "kind": "workspace", "why": why})
+        rows.sort(key=lambda row: -row["bytes"])
+        return rows if n is None else rows[:n]
+
+    def _largest(self, at: int, n: int | None) -> list[int]:
+        alive = sorted(self.owners.alive(at), key=lambda index: -self.plan.steady.charged[index])
+        return alive if n is None else alive[:n]
+
+    def __repr__(self) -> str:
+        return (
+            f"<rasp.Memory for {self.target.name}: base {units.size(self.base)}, peak {units.size(self.peak)}, "
+            f"reserved {units.size(self.reserved)}, predicted>"
+        )

@@ -1,0 +1,5 @@
+"""Kernels of a Hopper GPU."""
+
+from __future__ import annotations
+
+RULES = {}
