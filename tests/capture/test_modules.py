@@ -422,6 +422,30 @@ def test_modules_with_getattr_setattr_and_slots_of_their_own():
     assert sum(macs(trace).values()) == 128
 
 
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+def test_what_a_module_keeps_in_slots_is_there(device):
+    class Slotted(nn.Module):
+        __slots__ = ("__hidden", "layer", "never", "scale")
+
+        def __init__(self):
+            super().__init__()
+            self.inner = linear()
+            for name, value in (("scale", torch.ones(8)), ("layer", self.inner), ("_Slotted__hidden", 3.0)):
+                object.__setattr__(self, name, value)
+
+        def forward(self, x):
+            return self.layer(x) * self.scale * self.__hidden
+
+    model = Slotted()
+    for _ in range(2):
+        trace, _ = capture(model, X, device=device)
+        assert macs(trace) == {"inner": 128}
+        assert names(trace) == ["addmm", "mul", "mul"]
+    object.__setattr__(model, "scale", torch.ones(2, 1))
+    trace, _ = capture(model, X, device=device)
+    assert trace.specs[1].args[1].shape == (2, 1)
+
+
 def test_a_train_method_that_freezes():
     class Frozen(nn.Module):
         def __init__(self):

@@ -95,6 +95,7 @@ class StandIns:
         self.pending: list[tuple[Any, dict[str, Any], ModuleInfo]] = []  # every shadow, its attributes, its record
         self.mapped: list[tuple[Any, dict[str, Any], ModuleInfo]] = []  # those whose attributes must be looked at
         self.facts: list[list[Any]] = []  # of every module in `pending`: what its tensors and children look like
+        self.slotted: list[tuple[nn.Module, Any]] = []  # modules that hold something outside their __dict__
         self.blueprint: Blueprint | None = None
 
     def build(
@@ -122,7 +123,11 @@ class StandIns:
                     self._attributes(*entry)
             for entry in self.pending[len(self.mapped) :]:
                 self._attributes(*entry)
-            self.blueprint = blueprint if len(self.modules) == count else None
+            for module, twin in self.slotted:
+                for slot in slots_of(type(module)):
+                    if hasattr(module, slot):
+                        set_attribute(twin, slot, self.map(getattr(module, slot), slot))
+            self.blueprint = blueprint if len(self.modules) == count and not self.slotted else None
         else:
             count = len(self.modules)
             for entry in self.mapped:
@@ -202,6 +207,8 @@ class StandIns:
         self.keep.append(module)
         self.facts.append(facts)
         self.pending.append((shadow, state, info))
+        if slots_of(kind):
+            self.slotted.append((module, shadow))
         return shadow
 
     def _met_again(self, index: int, path: str, parent: int) -> None:
@@ -446,6 +453,18 @@ def lineage(kind: Any) -> tuple[str, ...]:
     classes = [c for c in kind.__mro__ if issubclass(c, nn.Module) and c is not nn.Module]
     places = ("torch.nn" if c.__module__.startswith("torch.nn.modules.") else c.__module__ for c in classes)
     return tuple(f"{place}.{c.__qualname__}" for place, c in zip(places, classes))
+
+
+@functools.lru_cache(maxsize=4096)
+def slots_of(kind: Any) -> tuple[str, ...]:
+    """The attributes a module's class keeps in __slots__, by the names they go by inside."""
+    found = []
+    for cls in kind.__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            hidden = name.startswith("__") and not name.endswith("__")
+            found.append(f"_{cls.__name__.lstrip('_')}{name}" if hidden else name)
+    return tuple(name for name in found if name not in ("__dict__", "__weakref__"))
 
 
 @functools.lru_cache(maxsize=4096)
