@@ -17,4 +17,8 @@ def run(model: nn.Module, inputs: tuple[Any, ...]) -> Printed:
 
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(*inputs)
-    return Printed(flops=counter.get_total_flops())
+    root = type(model).__name__
+    found = {name: sum(counts.values()) for name, counts in counter.get_flop_counts().items() if name != "Global"}
+    # It names modules by class and place ("ResNet.layer1.0"); one called from outside its parent has another first word
+    layers = {name[len(root) + 1 :]: count for name, count in found.items() if name.split(".")[0] == root}
+    return Printed(flops=counter.get_total_flops(), layers=layers)
