@@ -134,13 +134,23 @@ def formula(layer: LayerCall) -> Formula | None:
 
 
 def rows(ledger: Ledger) -> Iterator[Row]:
-    """Every call of a class that some leaf of the model has: of containers too, where one of their class is empty."""
+    """Calls of every class that a leaf of the model has, as they end: of containers too, where one of them is empty."""
     modules = ledger.trace.modules
     leaves = {info.lineage[:1] for info in modules if not info.children and not info.again}
-    for layer in ledger.layers():
+    for layer in _ended(ledger):
         if layer.lineage[:1] in leaves:
             tensors = (ledger.trace.tensors[index] for index in modules[layer.module].tensors)
             yield _row(layer, sum(tensor.spec.numel for tensor in tensors if tensor.kind == "parameter"))
+
+
+def _ended(ledger: Ledger) -> Iterator[LayerCall]:
+    """Calls in the order they ended: a container after what is inside."""
+    running: list[LayerCall] = []
+    for layer in ledger.layers():
+        while running and running[-1].call != ledger.trace.calls[layer.call].parent:
+            yield running.pop()
+        running.append(layer)
+    yield from reversed(running)
 
 
 def _row(layer: LayerCall, params: int) -> Row:

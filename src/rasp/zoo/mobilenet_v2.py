@@ -5,21 +5,14 @@ Modules carry the names and classes of torchvision's, so that reports and weight
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from . import Reference, reference
+from ._classifiers import images, initialise, scaled
 
 # Table 2 of the paper: expansion, output channels, repeats, stride of the first repeat.
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 STEM, HEAD = 32, 1280
-
-
-def scaled(channels: int, width: float) -> int:
-    """Channels times the width multiplier, to the nearest multiple of 8 that loses no more than a tenth."""
-    wanted = channels * width
-    nearest = max(8, int(wanted + 4) // 8 * 8)
-    return nearest if nearest >= 0.9 * wanted else nearest + 8
 
 
 class Conv2dNormActivation(nn.Sequential):
@@ -69,24 +62,12 @@ class MobileNetV2(nn.Module):
         layers.append(Conv2dNormActivation(channels, last, kernel=1))
         self.features = nn.Sequential(*layers)
         self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(last, classes))
-        self.apply(_initialise)
+        self.apply(initialise)
 
     def forward(self, x: Tensor) -> Tensor:
         pooled = self.features(x).mean((2, 3))
         out: Tensor = self.classifier(pooled)
         return out
-
-
-def _initialise(module: nn.Module) -> None:
-    if isinstance(module, nn.Conv2d):
-        nn.init.kaiming_normal_(module.weight, mode="fan_out")
-    elif isinstance(module, nn.Linear):
-        nn.init.normal_(module.weight, 0, 0.01)
-        nn.init.zeros_(module.bias)
-
-
-def images(batch: int = 1, size: int | None = None) -> tuple[Tensor]:
-    return (torch.rand(batch, 3, size or 224, size or 224),)
 
 
 reference(
