@@ -18,7 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from ..records import FunctionCall
-from .places import ORIGINALS
+from .places import ORIGINALS, heard
 from .recorder import FORWARD, Recorder
 from .specs import structure
 
@@ -42,11 +42,20 @@ class Functions(TorchFunctionMode):
         self.found: list[FunctionCall] = []
         self.inside: list[int] = []
         self.coming: tuple[int, str] | None = None  # a call noted at its place that the mode is about to hear of
+        self.modes = 0
         spelling(torch.add)  # torch's own list of names is made before anybody stands in its places
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hear the model, but not the operators themselves: on meta some are written with functions of torch."""
+        self.modes = torch._C._len_torch_dispatch_stack()
+        with heard(self), self:
+            yield
 
     @property
     def deaf(self) -> bool:
-        return self.rec.closed or self.rec.phase != FORWARD
+        inside = torch._C._len_torch_dispatch_stack() < self.modes
+        return inside or self.rec.closed or self.rec.phase != FORWARD
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -15,7 +15,6 @@ from . import inputs as given
 from .autocast import Autocast
 from .functions import Functions
 from .guard import gradients_kept, training_flags
-from .places import heard
 from .recorder import BACKWARD, FORWARD, OPTIMISER, Recorder
 from .request import Request
 from .routes import routed
@@ -102,7 +101,7 @@ class Run:
             if training_override:
                 self.shadow.train(bool(request.training))
             with mode:
-                with self.casting(), self.spelled():
+                with self.casting(), self.functions.listening() if self.functions else nullcontext():
                     out = self.shadow(*args, **kwargs)
                 found = [t for _, t in given.tensors_in(out)]
                 self.rec.check_outputs(found)
@@ -114,15 +113,6 @@ class Run:
                     self._train(loss)
                 else:
                     self.held = found
-
-    @contextmanager
-    def spelled(self) -> Iterator[None]:
-        """The function level, where it was asked for."""
-        if self.functions is None:
-            yield
-        else:
-            with heard(self.functions), self.functions:
-                yield
 
     def casting(self) -> AbstractContextManager[Any]:
         """Autocast, where it was asked for: torch's own on a real device, its policy by hand on meta."""

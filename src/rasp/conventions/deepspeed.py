@@ -9,7 +9,6 @@ torch's very own. Formulas of functions: _deepspeed.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from ..ledger import LayerCall, Ledger
 from ..records import TensorSpec
@@ -28,23 +27,39 @@ def spelled(place: str) -> str:
 
 def calls(ledger: Ledger) -> Iterator[tuple[int, int, str, Cost]]:
     """What each call counts: of the module call it is in, with its kind."""
+    known = _registered(ledger)
     for call in ledger.functions:
         formula = FORMULAS.get(spelled(call.place))
         found = formula(call) if formula else None
         if found is not None:
-            owner = _owner(ledger, call.owner)
+            owner = _owner(ledger, call.owner, known)
             yield ledger.trace.calls[owner].module, owner, spelled(call.place), found
     for layer in ledger.layers():
-        if layer.is_a(*RECURRENT):
+        if layer.module in known and layer.is_a(*RECURRENT):
             found = recurrent(layer)
             if found is not None:
                 yield layer.module, layer.call, layer.type, found
 
 
-def _owner(ledger: Ledger, call: int) -> int:
-    """The module call that is charged: recurrent layers keep no account of what is called inside."""
+def _registered(ledger: Ledger) -> set[int]:
+    """Modules that the profiler finds: the model's, not those in a plain list."""
+    found: set[int] = set()
+    stack = [0]
+    while stack:
+        module = stack.pop()
+        if module not in found:
+            found.add(module)
+            stack.extend(child for _, child in ledger.members(module))
+    return found
+
+
+def _owner(ledger: Ledger, call: int, known: set[int]) -> int:
+    """The module call that is charged: recurrent layers, and modules it does not find, leave it to what called them."""
     trace = ledger.trace
-    while trace.calls[call].parent >= 0 and trace.modules[trace.calls[call].module].lineage[:1] in IGNORED:
+    while trace.calls[call].parent >= 0:
+        module = trace.calls[call].module
+        if module in known and trace.modules[module].lineage[:1] not in IGNORED:
+            break
         call = trace.calls[call].parent
     return call
 
@@ -88,13 +103,13 @@ def _charges(amount: Callable[[Cost], int]) -> Callable[[Ledger], Iterator[Charg
 
 
 def parameters(ledger: Ledger) -> Iterator[Charge]:
-    """Elements of parameters as they are stored, a shared one once."""
-    seen: set[int] = set()
+    """Elements of the registered parameters as they are stored, a shared one once."""
+    registered, seen = set(ledger.all_tensors(0)), set[int]()
     for index, module in enumerate(ledger.trace.modules):
-        for at in module.tensors:
-            tensor: Any = ledger.trace.tensors[at]
-            if tensor.kind == "parameter" and at not in seen:
-                seen.add(at)
+        for at in registered.intersection(module.tensors) - seen:
+            seen.add(at)
+            tensor = ledger.trace.tensors[at]
+            if tensor.kind == "parameter":
                 yield Charge(index, None, tensor.spec.numel, module.type, "elements as stored, a shared one once")
 
 
