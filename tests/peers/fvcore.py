@@ -15,4 +15,11 @@ def run(model: nn.Module, inputs: tuple[Any, ...]) -> Printed:
     from fvcore.nn import FlopCountAnalysis, parameter_count
 
     analysis = FlopCountAnalysis(model, inputs)
-    return Printed(flops=analysis.total(), params=parameter_count(model)[""])
+    total = analysis.total()
+    layers = {name: flops for name, flops in analysis.by_module().items() if _callable(model.get_submodule(name))}
+    return Printed(flops=total, params=parameter_count(model)[""], layers=layers)
+
+
+def _callable(module: nn.Module) -> bool:
+    """Lists of modules are no rows of their own."""
+    return type(module).forward is not nn.Module.forward
