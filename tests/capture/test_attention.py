@@ -257,6 +257,16 @@ def test_recurrent_networks_in_all_their_forms_give_what_they_give(kind):
             assert macs(trace) == macs(real)
 
 
+def test_a_recurrent_backward_counts_the_gradients_that_are_asked_for():
+    """oneDNN's own backward would compute those of the input and the first state as well."""
+    for net in (nn.LSTM(8, 6), nn.LSTM(8, 6, 2, bias=False, dropout=0.5), nn.GRU(8, 6)):
+        for x in (torch.rand(5, 3, 8), torch.rand(5, 3, 8, requires_grad=True)):
+            trace, _ = capture(net, x, backward=True)
+            real, _ = capture(net, x, backward=True, device="cpu")
+            assert macs(trace, 1) == macs(real, 1) != {}
+    assert torch.backends.mkldnn.enabled
+
+
 def test_an_initial_state_of_ones_own():
     net = nn.LSTM(8, 6, batch_first=True)
     state = (torch.zeros(1, 3, 6), torch.zeros(1, 3, 6))

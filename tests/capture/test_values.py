@@ -216,6 +216,18 @@ def test_a_mask_given_as_a_shape_lets_everything_through():
     assert names(trace)[-1] == "mul"
 
 
+def test_a_mask_that_selects_is_read_as_it_is():
+    """Two masks of one shape select differently; each run shows the mask itself, as a real one does."""
+    function = lambda m, x, mask: m.linear(x[mask] * 2)
+    for mask in (torch.tensor([True, False, True]), torch.tensor([False, False, True])):
+        for device in ("meta", "cpu"):
+            trace, _ = capture(Call(function), (torch.rand(3, 8), mask), device=device)
+            index = next(spec for spec in trace.specs if spec.name == "aten::index")
+            assert index.args[1][0].dtype == "bool"
+            assert index.out.shape == (int(mask.sum()), 8)
+            assert names(trace) == ["index", "mul", "addmm"]
+
+
 def test_a_scalar_input_is_known_and_a_vector_of_floats_is_not():
     function = lambda m, x, t: add_ones(x, t.sum())
     trace, how = capture(Call(function), (torch.rand(2, 8), torch.tensor(2.0)))

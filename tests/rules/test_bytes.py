@@ -80,6 +80,11 @@ def test_embedding_bag_sums_what_it_reads():
     work = total(lambda: F.embedding_bag(ids, table, torch.tensor([0, 2]), mode="sum"))
     assert work.add == (6 - 2) * 8
     assert work.read <= 6 * 8 * 4 + 6 * 8 + 3 * 8
+    long, wide, bags = meta(6, dtype=torch.int64), meta(100, 8), meta(2, dtype=torch.int64)
+    on_meta = total(lambda: F.embedding_bag(long, wide, bags, mode="sum"))
+    assert work.write == on_meta.write == 2 * 8 * 4
+    largest = total(lambda: F.embedding_bag(ids, table, torch.tensor([0, 2]), mode="max"))
+    assert largest.write == 2 * 8 * (4 + 8)  # and which row it was
 
 
 def test_scatter_in_place_touches_what_it_meets():

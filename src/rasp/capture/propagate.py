@@ -244,7 +244,7 @@ class Propagation(TorchDispatchMode):
 
     def intern(self, spec: OpSpec) -> OpSpec:
         """One object for equal specs."""
-        key = ("whole", repr((spec.name, spec.overload, spec.args, spec.kwargs)))
+        key = ("whole", repr((spec.name, spec.overload, spec.args, spec.kwargs, spec.out)))
         entry = self.memo.get(key)
         if entry is None:
             entry = Entry(spec, [])

@@ -313,8 +313,11 @@ def _pad_packed(data: Tensor, sizes: Tensor, batch_first: bool, padding: float, 
 def _recurrent(op: Any) -> Any:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         mode = getattr(_current, "mode", None)
-        if mode is None or torch.is_grad_enabled():
+        if mode is None:
             return op.decompose(*args, **kwargs)
+        if torch.is_grad_enabled():
+            with torch.backends.mkldnn.flags(enabled=False):  # its backward computes every gradient, wanted or not
+                return op.decompose(*args, **kwargs)
         return mode.whole(op, args, kwargs)
 
     return kernel

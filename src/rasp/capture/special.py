@@ -120,14 +120,25 @@ def _real(mode: Propagation, plan: Plan, value: Any) -> Any:
 
 
 def index(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """x[mask]: a boolean mask is replaced by the positions it selects before the operator is looked up."""
-    indices: list[Any] = []
+    """x[mask]: how many a boolean mask selects is in its values; the record shows the mask, which is what is read."""
+    if not any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in args[1]):
+        return mode.compute(plan, func, args, kwargs)
+    positions: list[Any] = []
     for i in args[1]:
         if i is not None and i.dtype in (torch.bool, torch.uint8):
-            indices.extend(mode.constant(p.contiguous()) for p in mode.real(i, plan.name).nonzero().unbind(1))
+            found = mode.real(i, plan.name).nonzero().unbind(1)
+            positions.extend(torch.empty_strided(p.shape, (1,), dtype=p.dtype, device=META) for p in found)
         else:
-            indices.append(i)
-    return mode.compute(plan, func, (args[0], indices, *args[2:]), kwargs)
+            positions.append(i if i is None else mode.stand_in(i))
+    args, kwargs = mode.adopt(args, kwargs)
+    out = func(args[0], positions)
+    tensors = [t for t in (args[0], *args[1]) if t is not None]
+    reads = tuple(mode.rec.before(t, "constant") for t in tensors)
+    writes = (mode.rec.birth(out, out.untyped_storage().nbytes()),)
+    mode.rec.op(mode.intern(op_spec(func, args, kwargs, out)), reads, writes)
+    if all(r in mode.values.slots for r in reads):
+        mode.values.note(func, args, kwargs, reads, out, writes, ())
+    return out
 
 
 def batch_norm(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:

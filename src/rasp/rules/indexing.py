@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ..records import OpSpec, TensorSpec
-from . import Work, bytes_read, bytes_written, rule
+from . import Work, bytes_read, rule
 from ._forms import charge, form, kind
 
 
@@ -160,7 +160,8 @@ def embedding_bag(call: OpSpec) -> Work:
     work = charge(form(cmp=1) if mode == 2 else form(add=1), max(looked - out.numel, 0))
     work += Work(div=out.numel if mode == 1 else 0, mul=looked if weights is not None else 0)
     rows = min(table.touched_bytes, looked * table.itemsize)
-    work.read, work.write = bytes_read(call, skip=(0,)) + rows, bytes_written(call)
+    kept = call.outputs[3].nbytes if mode == 2 else 0  # which row won; what else is given differs by device
+    work.read, work.write = bytes_read(call, skip=(0,)) + rows, out.nbytes + kept
     return work
 
 
