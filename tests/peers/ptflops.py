@@ -26,7 +26,8 @@ def run(model: nn.Module, inputs: tuple[Any, ...]) -> Printed:
         )  # fmt: skip
     if macs is None:
         raise RuntimeError("it gives None")
-    return Printed(flops=macs, params=params, layers=layers)
+    whole = all(value == int(value) for value in layers.values())  # a part of an operation is nobody's
+    return Printed(flops=macs, params=params, layers=layers if whole else {})
 
 
 def _names(model: nn.Module) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..records import FunctionCall, TensorSpec, leaves
 from . import Charge, Convention, convention
 from ._einsum import contraction
+from ._fused import fused
 from ._needed import needed
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ HANDLES: dict[str, tuple[str, Callable[[FunctionCall], Counted | None]]] = {
     "torch.nn.functional.linear": ("linear", linear),
     **dict.fromkeys(("torch.addmm", "torch.Tensor.addmm", "aten.addmm"), ("addmm", addmm)),
     **dict.fromkeys(("torch.bmm", "torch.Tensor.bmm", "aten.bmm"), ("bmm", bmm)),
-    **dict.fromkeys(("torch.mm", "torch.Tensor.mm", "aten.mm"), ("mm", matmul)),
+    **dict.fromkeys(("torch.mm", "torch.Tensor.mm", "torch.spmm", "aten.mm"), ("mm", matmul)),
     **dict.fromkeys(
         ("torch.matmul", "torch.Tensor.matmul", "torch.Tensor.__matmul__", "torch.linalg.matmul", "aten.matmul"),
         ("matmul", matmul),
@@ -141,25 +142,39 @@ CONVOLUTIONS |= {f"torch.nn.functional.conv{kind}{n}d" for kind in ("", "_transp
 
 def flops(ledger: Ledger) -> Iterator[Charge]:
     """Each call that the outputs need, in the module that made it; not what such a call does inside."""
-    counted: set[int] = set()
-    live = needed(ledger)
+    live, hidden, calls = needed(ledger), fused(ledger, evaluated=False), ledger.trace.calls
+    inside: set[int] = set()
     for index, call in enumerate(ledger.functions):
-        if call.parent in counted:
-            counted.add(index)
+        if call.parent in inside or call.owner in hidden:
+            inside.add(index)
             continue
-        name = call.name.removesuffix(".default")
-        if name in CONVOLUTIONS:
-            kind, found = "conv", convolution(call, ledger)
-        elif name in HANDLES:
-            kind, handle = HANDLES[name]
-            found = handle(call)
-        else:
-            continue
+        kind, found = counted(call, ledger)
         if found is None:
             continue
-        counted.add(index)
+        inside.add(index)
         if call.start == call.end or any(live[call.start : call.end]):
-            yield Charge(ledger.trace.calls[call.owner].module, call.owner, found[0], kind, found[1])
+            module = calls[call.owner].module
+            yield Charge(module, call.owner if at_home(ledger, call.owner) else None, found[0], kind, found[1])
+
+
+def counted(call: FunctionCall, ledger: Ledger) -> tuple[str, Counted | None]:
+    """What it is to fvcore, and what that counts; None where it has no formula."""
+    name = call.name.removesuffix(".default")
+    if name in CONVOLUTIONS:
+        return "conv", convolution(call, ledger)
+    kind, handle = HANDLES.get(name, ("", None))
+    return kind, None if handle is None else handle(call)
+
+
+def at_home(ledger: Ledger, call: int) -> bool:
+    """Whether a module is called below the module it is registered in: what it does counts to the latter."""
+    modules, record = ledger.trace.modules, ledger.trace.calls[call]
+    if record.parent < 0:
+        return True
+    caller, above = ledger.trace.calls[record.parent].module, modules[record.module].parent
+    while above >= 0 and above != caller:
+        above = modules[above].parent
+    return above == caller and at_home(ledger, record.parent)
 
 
 def params(ledger: Ledger) -> Iterator[Charge]:

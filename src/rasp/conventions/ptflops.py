@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..records import FunctionCall, TensorSpec, leaves
 from . import Charge, Convention, convention
+from ._fused import fused
 from ._ptflops_modules import LAYERS
 
 if TYPE_CHECKING:
@@ -98,8 +99,9 @@ PLACES = {
 
 
 def functions(ledger: Ledger) -> Iterator[Part]:
+    hidden = fused(ledger, evaluated=True)
     for call in ledger.functions:
-        if call.place in PLACES:
+        if call.place in PLACES and call.owner not in hidden:
             amount, why = PLACES[call.place](call)
             kind = call.place.replace("torch.nn.functional", "F")
             yield Part(ledger.trace.calls[call.owner].module, call.owner, amount, kind, why)
