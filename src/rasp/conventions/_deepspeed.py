@@ -132,14 +132,21 @@ def resizing(call: FunctionCall) -> Cost | None:
     found = tensors(call, "input")
     size, scale = argument(call, 1, "size"), argument(call, 2, "scale_factor")
     if size is not None:
-        sizes = size if isinstance(size, tuple) else (size,)
-        whole = all(isinstance(n, (int, float)) for n in sizes)
-        return Cost(int(prod(sizes)), 0, "the size asked for, without batch and channels") if whole else None
+        sizes = _sizes(size, call.out)
+        return Cost(int(prod(sizes)), 0, "the size asked for, without batch and channels") if sizes else None
     if found is None or scale is None:
         return None
     x = found[0]
     factor = prod(scale) if isinstance(scale, tuple) else scale ** (x.ndim - 2)
     return Cost(int(x.numel * factor), 0, "1 per output element by the scale factor")
+
+
+def _sizes(size: Any, out: Any) -> tuple[int, ...]:
+    """The sizes asked for; what was asked by tensors is what came out."""
+    sizes = size if isinstance(size, tuple) else (size,)
+    if all(isinstance(n, (int, float)) for n in sizes):
+        return sizes
+    return out.shape[-len(sizes) :] if isinstance(out, TensorSpec) else ()
 
 
 def matrix_product(call: FunctionCall) -> Cost | None:
