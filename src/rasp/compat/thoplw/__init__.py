@@ -7,7 +7,7 @@ was found; only `custom_ops`, which may look at numbers, have it run for real.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -15,7 +15,8 @@ from torch import nn
 
 from ... import api
 from ...conventions.thoplw import parameters, rows
-from ...ledger import Ledger
+from ...ledger import LayerCall, Ledger
+from ...profile import Profile
 from ...records import TensorSpec
 from ...view import View
 from .custom import CustomOp, answers
@@ -24,7 +25,7 @@ from .formatting import clever_format
 from .layers_info import LayersInfo
 
 LayerInfo = LayersInfo  # what the README calls it
-__all__ = ["LayerInfo", "LayersInfo", "clever_format", "profile"]
+__all__ = ["LayerInfo", "LayersInfo", "clever_format", "layers_info", "profile"]
 
 
 def profile(
@@ -40,39 +41,37 @@ def profile(
     """
     custom = dict(custom_ops or {})
     found = api.profile(model, tensor, mode="eval", convention="thoplw")
-    view = found.view("thoplw")
     asked = answers(model, tensor, custom) if any(type(m) in custom for m in model.modules()) else {}
-    outputs = view.trace.outputs
-    info = LayersInfo(type(model).__name__, _shape(tensor), list(outputs[0].shape) if outputs else None)
-    for name, log in _logs(model, view.ledger, asked):
-        info.append(name, log)
+    info = layers_info(found, asked)
     if verbose:
-        _tell(_ignored(model, view, info, custom))
+        _tell(_ignored(model, found.view("thoplw"), info, custom))
     return (*info.total(), info)
 
 
-def _shape(tensor: Any) -> list[int]:
-    first = tensor[0] if isinstance(tensor, (tuple, list)) and tensor else tensor
-    return list(getattr(first, "shape", ()))
-
-
-def _logs(model: nn.Module, ledger: Ledger, asked: Mapping[str, int | None]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """For every module that ran, in the order of named_modules(), what its last call was and what it cost."""
+def layers_info(found: Profile, asked: Mapping[str, int | None] | None = None) -> LayersInfo:
+    """The table of a profile that was made already; `asked` has what else was counted for modules, by name."""
+    ledger = found.view("thoplw").ledger
+    trace = ledger.trace
+    shapes = [list(spec.shape) for _, spec in trace.inputs[:1]] or [[]]
+    info = LayersInfo(trace.modules[0].type, shapes[0], list(trace.outputs[0].shape) if trace.outputs else None)
     for layer, cost in rows(ledger):
-        kind = type(model.get_submodule(layer.path))
-        macs = asked.get(layer.path, cost.macs)
-        yield (
-            layer.path,
-            {
-                "macs": macs,
-                "params": None if macs is None else parameters(ledger, layer.module, statistics=True),
-                "params released": None if macs is None else parameters(ledger, layer.module, statistics=False),
-                "shapes_in": _shapes(layer.args),
-                "shape_out": list(layer.outputs[0].shape) if layer.outputs else None,
-                "description": description(kind, layer.hyper),
-                "class": kind.__name__,
-            },
-        )  # fmt: skip
+        info.append(layer.path, _log(ledger, layer, (asked or {}).get(layer.path, cost.macs)))
+    return info
+
+
+def _log(ledger: Ledger, layer: LayerCall, macs: int | None) -> dict[str, Any]:
+    """What the last call of a module was, and what it cost."""
+    kind = ledger.trace.modules[layer.module].type
+    held, released = (parameters(ledger, layer.module, statistics) for statistics in (True, False))
+    return {
+        "macs": macs,
+        "params": None if macs is None else held,
+        "params released": None if macs is None else released,
+        "shapes_in": _shapes(layer.args),
+        "shape_out": list(layer.outputs[0].shape) if layer.outputs else None,
+        "description": description(kind, layer.lineage[0] if layer.lineage else "", layer.hyper),
+        "class": kind,
+    }
 
 
 def _shapes(args: tuple[Any, ...]) -> list[list[int]] | None:

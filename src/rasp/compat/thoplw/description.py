@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from torch import nn
-
-CONVOLUTIONS = (
-    nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d,
-)  # fmt: skip
-POOLINGS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
+DIMENSIONS = ("1d", "2d", "3d")
+CONVOLUTIONS = {f"torch.nn.{name}{d}" for name in ("Conv", "ConvTranspose") for d in DIMENSIONS}
+POOLINGS = {f"torch.nn.{name}{d}" for name in ("MaxPool", "AvgPool") for d in DIMENSIONS}
 
 
-def description(kind: type, hyper: Mapping[str, Any]) -> str:
+def description(kind: str, full_name: str, hyper: Mapping[str, Any]) -> str:
     """'Conv2d k=7 p=3 s=2', 'MaxPool2d k=3 s=2', 'ReLU'."""
-    asked = {"k": "kernel_size", "p": "padding", "s": "stride"} if kind in CONVOLUTIONS else {}
-    if kind in POOLINGS:
+    asked = {"k": "kernel_size", "p": "padding", "s": "stride"} if full_name in CONVOLUTIONS else {}
+    if full_name in POOLINGS:
         asked = {"k": "kernel_size", "s": "stride"}
-    return " ".join([kind.__name__, *(f"{letter}={_size(hyper.get(name))}" for letter, name in asked.items())])
+    return " ".join([kind, *(f"{letter}={_size(hyper.get(name))}" for letter, name in asked.items())])
 
 
 def _size(size: Any) -> str:

@@ -95,4 +95,4 @@ def written(shape: Sequence[int] | None, between: str) -> str:
 
 def _released_params(log: Log) -> int:
     """Parameters as the released package counts them; of a log made by hand, those it has."""
-    return int(log.get("params released", log["params"]))
+    return int(log["params released"] if "params released" in log else log["params"])
