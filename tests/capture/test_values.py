@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.map import map as map_slices
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 from torch.nn import functional as F
 
 import rasp
 from rasp.capture import capture
 
-from .comparing import Call, assert_sound, names, run
+from .comparing import Call, assert_sound, macs, names, run
 
 IDS = torch.tensor([[3, 1, 2, 0], [1, 1, 0, 0]])
 
@@ -366,3 +369,44 @@ def test_values_are_known_under_a_default_device(device):
         trace, how = capture(model, input_shape=(2, 8))
     assert how["capture_mode"] == "meta"
     assert ones_added(trace) == 3
+
+
+# -- torch.cond and its kin -------------------------------------------------------------------------------------------
+
+
+def whiles(m, x):
+    steps, out = while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, m.linear(y)), (torch.tensor(0), x))
+    return out + steps
+
+
+def scans(m, x):
+    step = lambda state, item: ({"state": m.linear(state["state"]) + item}, (item * 2, item.sum()))
+    end, (doubled, sums) = scan(step, {"state": torch.zeros(8)}, x, reverse=True)
+    assert doubled.shape == x.shape
+    assert sums.shape == x.shape[:1]
+    return end["state"]
+
+
+CONTROL = {
+    "cond on a shape": (lambda m, x: torch.cond(x.shape[0] > 1, lambda y: m.linear(y), lambda y: y + 1, (x,)), 1),
+    "cond on a known value": (
+        lambda m, x: torch.cond(torch.tensor(1) < 0, lambda y: y + 1, lambda y: m.linear(y), (x,)), 1),
+    "cond on an activation": (
+        lambda m, x: torch.cond(x.sum() > -1, lambda y: m.linear(m.linear(y)), lambda y: y + 1, (x,)), 2),
+    "while_loop": (whiles, 3),
+    "scan": (scans, 1),  # a row each step
+    "map": (lambda m, x: map_slices(lambda item: {"out": m.linear(item)}, x)["out"], 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTROL)
+@pytest.mark.parametrize("backward", [False, True])
+def test_control_flow_counts_what_it_runs(name, backward):
+    function, times = CONTROL[name]
+    x = torch.rand(2, 8, requires_grad=True)
+    trace, how = capture(Call(function), (x,), backward=backward)
+    assert macs(trace, 0) == {"linear": times * 2 * 8 * 8}
+    assert how["capture_mode"] == ("real" if "activation" in name else "meta")
+    real, _ = capture(Call(function), (x,), backward=backward, device="cpu")
+    assert macs(real) == macs(trace)
+    assert [n for n in names(real) if n != "lift_fresh"] == names(trace)

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from .controlflow import control_flow_as_python
+
 _one_at_a_time = threading.RLock()  # what is saved and put back belongs to the process, not to a thread
 FLEX, FLEX_DEVICE = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", "_validate_device"
 
@@ -25,7 +27,7 @@ def _any_device(*_: Any) -> None:
 @contextmanager
 def untouched() -> Iterator[None]:
     """Save the state a forward may change outside of the model, and put it back; captures of other threads wait."""
-    with _one_at_a_time:
+    with _one_at_a_time, control_flow_as_python():
         yield from _saved()
 
 
