@@ -216,7 +216,9 @@ def _check(trace: Trace) -> None:
         (
             "module",
             len(trace.modules),
-            lambda: [call.module for call in trace.calls] + [m.parent for m in trace.modules],
+            lambda: (
+                [call.module for call in trace.calls] + [max(m.parent, -1) for m in trace.modules]
+            ),  # -2: not registered
         ),
         ("tensor", len(trace.tensors), lambda: [t for module in trace.modules for t in module.tensors]),
     ]
