@@ -13,6 +13,7 @@ from torch import nn
 from ..errors import InputError
 from . import inputs as given
 from .autocast import ambient
+from .routes import Ways
 from .standin import unwrapped
 
 Tensor = torch.Tensor
@@ -36,7 +37,8 @@ class Request:
     scatters: bool = False  # a DataParallel moves its inputs to the GPU itself
     notes: list[str] = field(default_factory=list)
     functions: bool = False  # note calls of torch functions as they are spelled
-    ways: Any = None  # of the device that memory is asked for
+    ways: Ways | None = None  # of the device that memory is asked for
+    checkpointed: frozenset[str] = frozenset()  # modules that run as if checkpointed
 
     @property
     def grad(self) -> bool:
@@ -45,7 +47,8 @@ class Request:
 
 def make_request(
     model: Any, inputs: Any, input_shape: Any, kwargs: Any, dtypes: Any, mode: Any, backward: Any, optimizer: Any,
-    loss: Any, dtype: Any, autocast: Any, memo: bool, functions: bool, ways: Any,
+    loss: Any, dtype: Any, autocast: Any, memo: bool, functions: bool, ways: Ways | None,
+    checkpointed: frozenset[str],
 ) -> Request:  # fmt: skip
     """Check what was given and bring it into one form."""
     if isinstance(model, type) and issubclass(model, nn.Module):
@@ -73,6 +76,7 @@ def make_request(
         inner, args, named, training, bool(backward), optimizer, loss,
         None if dtype is None else given.as_dtype(dtype), cast, memo,
         scatters=isinstance(model, nn.DataParallel), functions=functions, ways=ways,
+        checkpointed=checkpointed,
     )  # fmt: skip
 
 

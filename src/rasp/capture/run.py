@@ -20,6 +20,7 @@ from .plans import META
 from .propagate import Propagation
 from .realrun import RealRun
 from .request import Request, check_devices, device_of, home_of, input_home, make_request
+from .routes import Ways
 from .running import Run
 from .specs import tensor_spec
 from .values import DependsOnData
@@ -43,11 +44,13 @@ def capture(
     autocast: Any = None,
     memo: bool = True,
     functions: bool = False,
-    ways: Any = None,
+    ways: Ways | None = None,
+    checkpointed: frozenset[str] = frozenset(),
 ) -> tuple[Trace, dict[str, Any]]:
     """Run `model` once and return what happened, with a plain description of how it was run.
 
     `ways` (a routes.Ways) are those of a device that memory is asked for: kernels that keep other things there.
+    Modules in `checkpointed` (paths) run as under torch.utils.checkpoint, as a what-if.
     """
     request = make_request(
         model,
@@ -63,8 +66,8 @@ def capture(
         autocast,
         memo,
         functions,
-        ways,
-    )
+        ways, checkpointed,
+    )  # fmt: skip
     where = device_of(device)
     check_devices(request, where)
     reason: dict[str, Any] | None = None
@@ -173,6 +176,7 @@ def _materialised(request: Request, run: Run, mode: Propagation, args: Any, kwar
     twin = Request(
         run.shadow, request.args, request.kwargs, request.training, request.backward, request.optimizer, request.loss,
         request.dtype, request.autocast, request.memo, request.scatters, request.notes, request.functions, request.ways,
+        request.checkpointed,
     )  # fmt: skip
     return _on_meta(twin)
 

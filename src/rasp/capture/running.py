@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from ..errors import InputError
 from ..records import ModuleCall, Trace
@@ -46,6 +48,8 @@ class Run:
         calls, stack, ops = rec.calls, rec.stack, rec.ops
         quick = not rec.grad
         run = shadow._call_impl
+        if self.request.checkpointed and self.stand.modules[index].path in self.request.checkpointed:
+            run = partial(checkpoint, run, use_reentrant=False, preserve_rng_state=False)
         count = 0
 
         def call(*args: Any, **kwargs: Any) -> Any:

@@ -8,11 +8,14 @@ from typing import Any
 
 from .. import units
 from ..records import Trace
+from .allocators import OutOfMemory
 from .owners import KINDS, Owners
 from .plan import Plan, Settings
 from .readings import Readings, predicted
 from .targets import Target, target
 from .workspaces import workspaces
+
+GRAIN = 2 << 20  # of the allocator's segments
 
 
 class Memory:
@@ -31,6 +34,27 @@ class Memory:
     @cached_property
     def plan(self) -> Plan:
         return Plan(self.trace, self.settings, workspaces(self.target, self.settings.allocator))
+
+    @cached_property
+    def needed(self) -> int:
+        """The least memory that the run gets by with, to within 2 MiB or a thousandth.
+
+        Under a limit the allocator gives free segments back to the device before it fails, so this lies between the
+        peak and what is reserved where memory abounds.
+        """
+        grain = max(GRAIN, self.peak // 1000 // GRAIN * GRAIN)
+        low, high = -(-self.peak // grain), -(-self.reserved // grain)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._runs_in(middle * grain) else (middle + 1, high)
+        return high * grain if self.settings.allocator == "cuda" else self.peak
+
+    def _runs_in(self, nbytes: int) -> bool:
+        try:
+            Plan(self.trace, self.settings, workspaces(self.target, self.settings.allocator), limit=nbytes)
+        except OutOfMemory:
+            return False
+        return True
 
     @cached_property
     def owners(self) -> Owners:

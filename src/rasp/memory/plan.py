@@ -51,9 +51,12 @@ class Pass:
 class Plan:
     """The memory of a Trace: `base` before it, `first` and `steady` passes, `reserved` in all."""
 
-    def __init__(self, trace: Trace, settings: Settings, workspaces: Workspaces, bound: str = "likely") -> None:
+    def __init__(
+        self, trace: Trace, settings: Settings, workspaces: Workspaces, bound: str = "likely", limit: int | None = None
+    ) -> None:
         self.trace, self.settings, self.bound = trace, settings, bound
         self.allocator = allocators.get(settings.allocator, settings.allocator_settings)
+        self.allocator.limit = limit
         self.handles: list[Any] = [None] * len(trace.storages)
         self.births: dict[int, list[int]] = {}
         self.deaths: dict[int, list[int]] = {}

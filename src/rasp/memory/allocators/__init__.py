@@ -22,12 +22,18 @@ from ...registry import Registry
 A = TypeVar("A", bound="type[Allocator]")
 
 
+class OutOfMemory(Exception):
+    """A request that does not fit under the allocator's limit."""
+
+
 class Allocator:
     """Hands out what is asked for, to the byte, and nothing is kept back: the base of the others.
 
     `allocated` are the bytes handed out now, `reserved` those taken from the device; `most` and `most_reserved` the
     most of each so far.
     """
+
+    limit: int | None = None  # bytes of the device; None: as many as are asked for
 
     def __init__(self, settings: str = "") -> None:
         self.allocated = self.most = self.reserved = self.most_reserved = 0
@@ -39,6 +45,8 @@ class Allocator:
     def take(self, nbytes: int) -> Any:
         """Hand out a block; what comes back is its handle."""
         size = self.size_of(nbytes)
+        if self.limit is not None and self.allocated + size > self.limit:
+            raise OutOfMemory
         self.allocated += size
         self.reserved = self.allocated
         self.most = max(self.most, self.allocated)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import Any
 
-from . import Allocator, allocator
+from . import Allocator, OutOfMemory, allocator
 from ._settings import Settings, read
 
 MIB = 1 << 20
@@ -136,8 +136,21 @@ class Cuda(Allocator):
         return block
 
     def _reserve(self, nbytes: int) -> None:
+        """Take bytes from the device; where it has no more, segments that are wholly free are given back first."""
+        if self.limit is not None and self.reserved + nbytes > self.limit:
+            self._give_back_segments()
+            if self.reserved + nbytes > self.limit:
+                raise OutOfMemory
         self.reserved += nbytes
         self.most_reserved = max(self.most_reserved, self.reserved)
+
+    def _give_back_segments(self) -> None:
+        for pool in (self.small, self.large):
+            for block in [block for block in pool.blocks.values() if block.before is None and block.after is None]:
+                pool.remove(block)
+                self.reserved -= block.size
+                if pool.end is block:
+                    pool.end = None
 
     def _split(self, pool: Pool, block: Block, size: int) -> None:
         """Give what the block has too much back to its pool, where that is worth it."""
