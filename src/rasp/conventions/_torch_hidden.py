@@ -21,6 +21,7 @@ SDPA = (ATTENTION, FLASH, EFFICIENT)
 RECURRENT = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
 FUSED_CPU_LSTM = ("float32", "bfloat16", "float16")
 ENCODER, MULTIHEAD = "torch.nn.TransformerEncoderLayer", "torch.nn.MultiheadAttention"
+FOURTH = 3
 KEY_PADDING, MASK = 3, 5  # positions of a MultiheadAttention's masks
 FLASH_MULTIPLE = 8  # a GPU's flash kernel takes heads of a multiple of 8 wide
 
@@ -65,7 +66,7 @@ def _fused_multihead(ledger: Ledger, layer: LayerCall) -> bool:
     names = _own(ledger, ledger.trace.modules[layer.module].tensors)
     hyper = layer.hyper
     fits = hyper.get("batch_first") and not hyper.get("num_heads", 1) % 2 and not hyper.get("add_zero_attn")
-    packed = "in_proj_weight" in names and names.isdisjoint({"bias_k", "bias_v"})
+    packed = {"in_proj_weight", "in_proj_bias"} <= names and names.isdisjoint({"bias_k", "bias_v"})
     return bool(fits) and packed and not _floating_mask(layer) and _of_itself(ledger, layer)
 
 
@@ -101,7 +102,7 @@ def fused_recurrent(spec: OpSpec, device: str) -> bool:
     return plain and data.dtype in FUSED_CPU_LSTM and data.numel > 0
 
 
-def fused_attention(given: tuple[Any, ...], parameters: set[TensorSpec]) -> bool:
+def fused_attention(given: tuple[Any, ...], trained_mask: bool) -> bool:
     """Whether the CPU's flash kernel takes this attention, by the arguments as the model gave them.
 
     One width and one length of query, key and value in memory order; batches equal, heads a multiple; no dropout; a
@@ -117,7 +118,7 @@ def fused_attention(given: tuple[Any, ...], parameters: set[TensorSpec]) -> bool
     (batch, heads, rows, _), (_, groups, columns, _) = shapes[:2]
     if any(shape[0] != batch for shape in shapes) or shapes[2][1] != groups or heads % max(groups, 1):
         return False
-    return mask is None or (mask not in parameters and _broadcasts(mask, query.ndim, (batch, heads, rows, columns)))
+    return mask is None or (not trained_mask and _broadcasts(mask, query.ndim, (batch, heads, rows, columns)))
 
 
 def _broadcasts(mask: TensorSpec, rank: int, scores: tuple[int, ...]) -> bool:
@@ -171,7 +172,7 @@ def _spelled(ledger: Ledger, wanted: set[int]) -> dict[int, tuple[Any, ...]]:
     return found
 
 
-def trained(ledger: Ledger, reads: tuple[int, ...]) -> set[TensorSpec]:
-    """Trainable parameters among what an operator reads, as they are."""
+def trained(ledger: Ledger, reads: tuple[int, ...]) -> bool:
+    """Whether the mask, the fourth tensor read, is a trainable parameter or a view of one."""
     tensors = ledger.trace.tensors
-    return {t.spec for t in tensors if t.trainable and t.kind == "parameter" and t.storage in reads}
+    return len(reads) > FOURTH and any(t.trainable and t.storage == reads[FOURTH] for t in tensors)

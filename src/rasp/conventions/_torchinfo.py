@@ -114,13 +114,16 @@ class Summary:
         return rows
 
     @cached_property
-    def input_bytes(self) -> int:
-        """Storages of the inputs, and what Python takes for each."""
+    def input_bytes(self) -> int | float:
+        """Whole storages of the inputs, and what Python takes for each; numbers given count as themselves."""
         blocks = [storage.nbytes for storage in self.trace.storages if storage.kind == "input"]
         specs = [spec for _, spec in self.trace.inputs]
-        if len(blocks) != len(specs):  # inputs that share a block: each counts with what it spans
+        if len(blocks) == 1:
+            blocks *= len(specs)
+        if len(blocks) != len(specs):  # some share a block: each counts with what it spans
             blocks = [_span(spec) for spec in specs]
-        return sum(blocks) + STORAGE_OBJECT * len(blocks)
+        call = self.trace.calls[0] if self.trace.calls else None
+        return sum(blocks) + STORAGE_OBJECT * len(blocks) + sum(_numbers(call.args or call.kwargs if call else ()))
 
     def total(self, name: str) -> int:
         return sum(getattr(row, name) for row in self.rows)
@@ -263,6 +266,14 @@ def _span(spec: TensorSpec) -> int:
     if not spec.numel:
         return 0
     return (1 + sum((n - 1) * s for n, s in zip(spec.shape, spec.stride))) * spec.itemsize
+
+
+def _numbers(value: Any) -> Iterator[int | float]:
+    if isinstance(value, (int, float)):
+        yield value
+    elif isinstance(value, (tuple, list, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(item)
 
 
 def sized(value: Any, flat: tuple[TensorSpec, ...]) -> Sized:

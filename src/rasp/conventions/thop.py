@@ -42,7 +42,7 @@ def zero(layer: LayerCall) -> int:
 def convolution(layer: LayerCall) -> int:
     """Outputs × (second dimension of the input // groups) × kernel, also where transposed or not in a batch."""
     groups, kernel = layer.hyper.get("groups", 1), layer.hyper.get("kernel_size", ())
-    return elements(layer.out) * (size(first(layer), 1) // groups) * prod(kernel)
+    return int(elements(layer.out) * (size(first(layer), 1) // groups) * prod(kernel))
 
 
 def normalisation(layer: LayerCall) -> int:
@@ -107,8 +107,8 @@ def recurrent(kind: str) -> Formula:
     def count(layer: LayerCall) -> int:
         hyper, hidden = layer.hyper, layer.hyper["hidden_size"]
         dirs = 2 if hyper.get("bidirectional") else 1
-        deeper = (hyper["num_layers"] - 1) * step(kind, hidden * dirs, hidden, hyper["bias"])
-        return rows(layer) * dirs * (step(kind, hyper["input_size"], hidden, hyper["bias"]) + deeper)
+        widths = [hyper["input_size"], *[hidden * dirs] * (hyper["num_layers"] - 1)]
+        return rows(layer) * dirs * sum(step(kind, width, hidden, hyper["bias"]) for width in widths)
 
     return count
 

@@ -34,6 +34,7 @@ PRODUCTS = {  # operator → positions of its two factors
 CONVOLUTIONS = ("convolution", "_convolution", "cudnn_convolution", "convolution_overrideable")
 TRANSPOSED = 6  # the argument of a convolution that says so
 FLEX = "higher_order::flex_attention"
+CUDNN = "aten::_scaled_dot_product_cudnn_attention"
 PACKED_ATTENTION = ("aten::_flash_attention_forward", "aten::_efficient_attention_forward")
 
 
@@ -41,8 +42,8 @@ def product(at: tuple[int, int]) -> Callable[[OpSpec], int]:
     """2 · batch · m · n · k."""
 
     def count(spec: OpSpec) -> int:
-        left, right = (spec.args[position] for position in at)
-        return 2 * left.numel * int(right.shape[-1])
+        left, right = (spec.tensors[position] for position in at)
+        return 2 * left.numel * right.shape[-1]
 
     return count
 
@@ -54,13 +55,26 @@ def convolved(spec: OpSpec) -> int:
     return int(2 * x.shape[0] * prod(points.shape[2:]) * weight.numel)
 
 
-def attended(query: TensorSpec, key: TensorSpec, value: TensorSpec, heads_first: bool = True) -> int:
+def attended(query: TensorSpec, key: TensorSpec, value: TensorSpec) -> int:
     """2 · batch · heads · rows · columns · (width of the query and of the value)."""
     batch = _broadcast(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    rows, columns = query.shape[-2], key.shape[-2]
-    if not heads_first:  # (batch, length, heads, width)
-        batch, rows, columns = (query.shape[0], query.shape[2]), query.shape[1], key.shape[1]
-    return int(2 * prod(batch) * rows * columns * (query.shape[-1] + value.shape[-1]))
+    return 2 * prod(batch) * query.shape[-2] * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+
+
+def attention(spec: OpSpec) -> int:
+    query, key, value = spec.args[:3]
+    return attended(query, key, value)
+
+
+def packed_attention(spec: OpSpec) -> int:
+    """The same, on (batch, length, heads, width)."""
+    query, key, value = (_heads_first(t) for t in spec.args[:3])
+    return attended(query, key, value)
+
+
+def _heads_first(t: TensorSpec) -> TensorSpec:
+    *batch, length, heads, width = t.shape
+    return TensorSpec((*batch, heads, length, width), (), t.dtype)
 
 
 def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -72,7 +86,8 @@ def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 def recurrent(spec: OpSpec) -> int:
     """Every matrix of every layer and direction with every row of the sequence."""
-    x, params = spec.args[0], spec.args[3 if spec.overload == "data" else 2]
+    params: tuple[TensorSpec, ...] = spec.args[3 if spec.overload == "data" else 2]
+    x = spec.tensors[0]
     rows = x.numel // max(x.shape[-1], 1)
     return 2 * rows * sum(weight.numel for weight in params if weight.ndim == 2)
 
@@ -80,9 +95,8 @@ def recurrent(spec: OpSpec) -> int:
 FORMULAS: dict[str, tuple[Callable[[OpSpec], int], str]] = {
     **{f"aten::{name}": (product(at), PRODUCT) for name, at in PRODUCTS.items()},
     **{f"aten::{name}": (convolved, CONVOLUTION) for name in CONVOLUTIONS},
-    **{name: (lambda spec: attended(*spec.args[:3]), SCORES) for name in (*SDPA, FLEX)},
-    "aten::_scaled_dot_product_cudnn_attention": (lambda spec: attended(*spec.args[:3]), SCORES),
-    **{name: (lambda spec: attended(*spec.args[:3], heads_first=False), SCORES) for name in PACKED_ATTENTION},
+    **dict.fromkeys((*SDPA, CUDNN, FLEX), (attention, SCORES)),
+    **dict.fromkeys(PACKED_ATTENTION, (packed_attention, SCORES)),
     **dict.fromkeys(RECURRENT, (recurrent, "2 per multiply-accumulate of the products it is made of here")),
 }
 
