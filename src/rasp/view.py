@@ -122,7 +122,7 @@ class View:
             found: dict[Entry, list[Charge]] = {}
             for charge in self.convention.charges[column](self.ledger):
                 entry = self.ledger.entry_of(charge.module, charge.call)
-                if entry is not None and charge.amount:
+                if entry is not None and (charge.amount or charge.why):  # nothing, for a reason, is a reason
                     found.setdefault(entry, []).append(charge)
             self._charges[column] = found
         return self._charges[column]

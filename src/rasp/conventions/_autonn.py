@@ -93,7 +93,7 @@ class Network:
         given = tuple(leaves((call.args, call.kwargs))) if call else tuple(specs[0].tensors)
         made = list(leaves(call.out)) if call else specs[-1].outputs
         kind = self._kind(owner, call, specs)
-        if kind == "Pooling" or kind == "BatchNorm":
+        if kind in ONE_OUTPUT:
             made = made[:1]  # beside it torch gives positions, or statistics
         if not specs and kind != "Dropout" and made == list(given[:1]):
             kind = "Same"
@@ -158,6 +158,7 @@ class Network:
         return scale.kind != "Scale" or per_channel(scale)
 
 
+ONE_OUTPUT = ("Pooling", "RoiPooling", "BatchNorm")
 WHOLE_CALL = "(whole module)"
 JOINED = {  # a layer of the first kind that alone reads one of the second → what both are together
     ("Sum", "Sum"): "Sum",
@@ -189,7 +190,8 @@ def _grouped(
 KINDS = {
     "convolution": "Conv", "addmm": "Conv", "mm": "Conv", "linear": "Conv", "add": "Sum", "sub": "Sum", "rsub": "Sum",
     "mul": "Scale", "div": "Scale", "maximum": "Max", "minimum": "Max", "softmax": "SoftMax", "sigmoid": "Sigmoid",
-    "cat": "Concat", "stack": "Concat", "slice": "Crop", "mean": "GlobalPooling",
+    "roi_pool": "RoiPooling", "roi_align": "RoiPooling", "ps_roi_pool": "RoiPooling", "ps_roi_align": "RoiPooling",
+    "nms": "Proposal", "cat": "Concat", "stack": "Concat", "slice": "Crop", "mean": "GlobalPooling",
 }  # fmt: skip
 PREFIXES = {
     "max_pool": "Pooling", "avg_pool": "Pooling", "adaptive_": "Pooling", "upsample_": "Interp",
