@@ -61,8 +61,9 @@ INTRODUCTION = """# Conventions beside the tools they are named for
 
 Written by `make docs-tables`. Each cell is the tool's headline number for the model, run as its users run it on a
 CPU; ✓: the convention gives the same integers, for every number the tool prints (its second number and its parameters
-too, and for every module that the tool tells of). **{same} of {ran} runs agree; {failed} times the tool stops with an error**, and the convention's number stands
-there in italics. Where the tools differ from each other, `rasp explain` tells why.
+too, and for every module that the tool tells of). **{same} of {ran} runs agree; {failed} times the tool stops with an
+error**, and the convention's number stands there in italics. Where the tools differ from each other, `rasp explain`
+tells why.
 """
 
 

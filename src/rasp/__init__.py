@@ -45,12 +45,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "api": ("explain", "load", "load_report", "profile", "stat"),
+    "api": ("explain", "fits", "load", "load_report", "profile", "stat"),
     "config": ("CFG", "get_config", "set_config"),
     "errors": (
         "CaptureError", "FileError", "InputError", "ModelError", "NotBuiltError", "NotRecorded", "RaspError",
         "RuleError", "UncountedError", "UnknownName",
     ),
+    "fits": ("Fits",),
     "profile": ("Profile",),
     "report": ("Report",),
     "rules": ("Work", "module_rule", "rule"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,20 @@ from .conventions import get as get_convention
 from .conventions import load as load_conventions
 from .errors import InputError, NotBuiltError, UncountedError, UnknownName
 from .explain import Explanation
+from .fits import fits
+from .memory import allocators
+from .memory.plan import Settings
+from .memory.targets import target as target_of
 from .profile import REPORTS, TABLE, Profile, load
 from .report import Report
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["columns", "conventions", "explain", "load", "load_report", "profile", "stat"]
+__all__ = ["columns", "conventions", "explain", "fits", "load", "load_report", "profile", "stat"]
 
 RETURNS = ("data", "tree", "sum")
+MEMORY = ("net_dev_mem", "dev_mem_alloc", "dev_max_mem_alloc")
 
 
 def profile(
@@ -43,6 +49,11 @@ def profile(
     strict: bool = False,
     convention: str | None = None,
     functions: bool = False,
+    memory: bool = False,
+    target: str | int = "h200",
+    allocator: str = "cuda",
+    allocator_settings: str = "",
+    keep_gradients: bool = False,
 ) -> Profile:
     """Run a model once, by default without data or memory, and keep the record that every number is read from.
 
@@ -51,27 +62,42 @@ def profile(
     flags. `strict=True` raises UncountedError when an operator has no rule. `convention` is the way of counting when
     none is named later; `functions=True` also records the torch functions called, as conventions of level 'function'
     need (they ask for it themselves while the model lives). The model is left as it was.
+
+    `memory=True` takes the kernels of `target` (a machine, or a size such as '24GiB'), so that `.memory` tells what the
+    run takes there; `allocator` is 'cuda', 'cpu' or 'none' (bytes as they are), with settings as in
+    PYTORCH_CUDA_ALLOC_CONF. On a CUDA device it is measured as well. `keep_gradients`: zero_grad does not free them.
     """
-    from .capture import capture, spelled_later  # torch is imported here and not before
+    from .capture import capture, spelled_later, ways_of  # torch is imported here and not before
+    from .measure.memory import cuda_of, measured_memory
 
     functions = functions or get_convention(convention).level == "function"
+    settings = Settings(target, allocator, allocator_settings, keep_gradients)
+    machine = target_of(target)
+    allocators.get(allocator, allocator_settings)
+    given = {"inputs": inputs, "input_shape": input_shape, "kwargs": kwargs, "dtypes": dtypes}
+    how = {
+        "mode": mode,
+        "backward": backward,
+        "optimizer": optimizer,
+        "loss": loss,
+        "dtype": dtype,
+        "autocast": autocast,
+    }
+    on_cuda = cuda_of(model, device) if memory else None
     trace, info = capture(
         model,
-        inputs,
-        input_shape=input_shape,
-        kwargs=kwargs,
-        dtypes=dtypes,
-        mode=mode,
-        device=device,
-        backward=backward,
-        optimizer=optimizer,
-        loss=loss,
-        dtype=dtype,
-        autocast=autocast,
+        **given,
+        **how,
+        device=None if on_cuda is not None else device,
         functions=functions,
+        ways=ways_of(machine) if memory and allocator == "cuda" else None,
     )
     if convention is not None:
         info["convention"] = convention
+    if memory:
+        info["memory"] = asdict(settings)
+        if on_cuda is not None:
+            info["measured_memory"] = measured_memory(model, on_cuda, given, how)
     asked = {"mode": mode, "device": device, "dtypes": dtypes, "dtype": dtype, "autocast": autocast}
     found = Profile(trace, info, functions=spelled_later(trace, model, inputs, input_shape, kwargs, asked))
     if strict:
@@ -107,25 +133,24 @@ def stat(
     dtype: Any = None,
     autocast: Any = None,
     strict: bool = False,
+    target: str | int = "h200",
 ) -> Any:
     """Print a model's cost layer by layer, in evaluation mode without gradients, and return what `returns` names.
 
     `returns`: 'data' (a DataFrame, the total its last row), 'tree' (the root Branch), 'sum' (the printed text); several
     give a list. `report_fields` are the columns, `excludes` leaves some out, `includes` adds some at the end.
-    `save_path`: a folder gets <model>.csv, a file is written by its suffix.
+    `save_path`: a folder gets <model>.csv, a file is written by its suffix. `memory=True` adds RASP's columns of device
+    memory: measured on a CUDA device, elsewhere predicted for `target`.
     """
-    for option, given in (("timing", timing), ("memory", memory)):
-        if given:
-            raise NotBuiltError(
-                f"{option}=True is not built yet: this version counts, it does not measure. Leave it out."
-            )
+    if timing:
+        raise NotBuiltError("timing=True is not built yet: this version does not measure time. Leave it out.")
     wanted = _names(returns, "returns")
     for name in wanted:
         if name not in RETURNS:
             raise UnknownName("return value", name, RETURNS)
     if report_type is not None and report_type not in REPORTS:
         raise UnknownName("report type", report_type, [*REPORTS, "None"])
-    fields = choose(report_fields, includes, excludes)
+    fields = choose(report_fields, [*_names(includes, "includes"), *(MEMORY if memory else ())], excludes)
     levels = {get_convention(name).level for name in (convention, *(find(field).convention for field in fields))}
     found = profile(
         model,
@@ -139,6 +164,8 @@ def stat(
         autocast=autocast,
         strict=strict,
         functions="function" in levels,
+        memory=memory,
+        target=target,
     )
     if report_type is None:
         return None

@@ -132,7 +132,7 @@ class _Search:
         settings: Settings,
     ) -> None:  # fmt: skip
         from .capture.inputs import arguments
-        from .capture.request import unwrapped
+        from .capture.standin import unwrapped
 
         self.model, self.train, self.settings = model, train, settings
         self.target = target_of(settings.target)
@@ -222,6 +222,7 @@ class _Search:
         yield from sorted(found, key=lambda item: item.needed)
 
     def _ideas(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        from .capture.batch import blocks_of
         from .capture.inputs import as_dtype
 
         halved = {"bfloat16", "float16"}
@@ -231,16 +232,5 @@ class _Search:
             if self.train and self.given.get("autocast") is None:
                 yield "autocast to bfloat16", {"autocast": as_dtype("bfloat16")}
             yield "the model in bfloat16", {"dtype": as_dtype("bfloat16")}
-        if self.train:
-            yield from self._blocks()
-
-    def _blocks(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Checkpointing the blocks of each list of alike modules."""
-        from torch import nn
-
-        for path, module in self.model.named_modules():
-            if isinstance(module, (nn.ModuleList, nn.Sequential)) and len(module) > 1:
-                blocks = [name for name, child in module.named_children() if len(list(child.children()))]
-                if len(blocks) > 1:
-                    inside = frozenset(f"{path}.{name}".strip(".") for name in blocks)
-                    yield f"checkpointing the {len(blocks)} blocks of {path or 'the model'}", {"checkpointed": inside}
+        for path, blocks in blocks_of(self.model) if self.train else ():
+            yield f"checkpointing the {len(blocks)} blocks of {path or 'the model'}", {"checkpointed": blocks}

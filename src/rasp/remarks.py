@@ -53,6 +53,21 @@ def _remarks(view: View, columns: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(f"{column.name}: {column.remark}" for column in shown if column.remark))
 
 
+OF_MEMORY = ("net_dev_mem", "dev_mem_alloc", "dev_max_mem_alloc", "live", "peak", "saved")
+
+
+def _memory(view: View, columns: Sequence[str]) -> list[str]:
+    """Whether device memory was measured, and on what, or for what it was predicted."""
+    names = [name for name in columns if view.asked(name).column.name in OF_MEMORY]
+    if not names:
+        return []
+    on, ledger = view.ledger.readings.measured, view.ledger
+    how = f"measured on {on}" if on else f"predicted for {ledger.memory.target.name}, as its CUDA allocator counts"
+    if not on and ledger.memory.settings.allocator != "cuda":
+        how = f"predicted with allocator {ledger.memory.settings.allocator!r}"
+    return [f"{', '.join(names)} {how}"]
+
+
 def _capture(info: dict[str, Any]) -> list[str]:
     """Why the model had to run for real, where it did not by choice."""
     reason = info.get("capture_reason")

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import rasp
 import torch
+
+import rasp
 from rasp.branch import Branch
 
 from . import Printed, Tool

@@ -14,12 +14,11 @@ CONVENTION, LIBRARY = "fvcore", "fvcore"
 def run(model: nn.Module, inputs: tuple[Any, ...]) -> Printed:
     from fvcore.nn import FlopCountAnalysis, parameter_count
 
+    called: set[nn.Module] = set()
+    hooks = [module.register_forward_pre_hook(lambda module, _: called.add(module)) for module in model.modules()]
     analysis = FlopCountAnalysis(model, inputs)
     total = analysis.total()
-    layers = {name: flops for name, flops in analysis.by_module().items() if _callable(model.get_submodule(name))}
+    for hook in hooks:
+        hook.remove()
+    layers = {name: flops for name, flops in analysis.by_module().items() if model.get_submodule(name) in called}
     return Printed(flops=total, params=parameter_count(model)[""], layers=layers)
-
-
-def _callable(module: nn.Module) -> bool:
-    """Lists of modules are no rows of their own."""
-    return type(module).forward is not nn.Module.forward

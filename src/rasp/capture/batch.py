@@ -1,10 +1,12 @@
-"""The batch of inputs: which dimension it is, and the same inputs with another batch."""
+"""What a run may be varied in: the batch of its inputs, and the blocks that could be checkpointed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import nn
 
 from ..errors import InputError
 from .inputs import is_made, map_tensors, tensors_in
@@ -51,3 +53,12 @@ def _resized(tensor: Tensor, batch: int) -> Tensor:
         return made
     times = -(-batch // tensor.shape[0])
     return tensor.repeat(times, *[1] * (tensor.dim() - 1))[:batch].contiguous()
+
+
+def blocks_of(model: nn.Module) -> Iterator[tuple[str, frozenset[str]]]:
+    """Each list of composite modules, with the paths of its members: what one would checkpoint."""
+    for path, module in model.named_modules():
+        if isinstance(module, (nn.ModuleList, nn.Sequential)):
+            names = [name for name, child in module.named_children() if len(list(child.children()))]
+            if len(names) > 1:
+                yield path, frozenset(f"{path}.{name}".strip(".") for name in names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -18,6 +18,13 @@ from .standin import unwrapped
 
 Tensor = torch.Tensor
 MODES = ("eval", "train", "as-is")
+
+
+class Probe(Protocol):
+    """What reads a meter before and after each module call of a real run."""
+
+    def watched(self, run: Callable[..., Any], opened: Callable[[], int]) -> Callable[..., Any]:
+        """A module's forward, watched; `opened` tells the number of its call."""
 
 
 @dataclass
@@ -39,6 +46,7 @@ class Request:
     functions: bool = False  # note calls of torch functions as they are spelled
     ways: Ways | None = None  # of the device that memory is asked for
     checkpointed: frozenset[str] = frozenset()  # modules that run as if checkpointed
+    probe: Probe | None = None  # reads a meter at the door of every module
 
     @property
     def grad(self) -> bool:
@@ -48,7 +56,7 @@ class Request:
 def make_request(
     model: Any, inputs: Any, input_shape: Any, kwargs: Any, dtypes: Any, mode: Any, backward: Any, optimizer: Any,
     loss: Any, dtype: Any, autocast: Any, memo: bool, functions: bool, ways: Ways | None,
-    checkpointed: frozenset[str],
+    checkpointed: frozenset[str], probe: Probe | None,
 ) -> Request:  # fmt: skip
     """Check what was given and bring it into one form."""
     if isinstance(model, type) and issubclass(model, nn.Module):
@@ -76,7 +84,7 @@ def make_request(
         inner, args, named, training, bool(backward), optimizer, loss,
         None if dtype is None else given.as_dtype(dtype), cast, memo,
         scatters=isinstance(model, nn.DataParallel), functions=functions, ways=ways,
-        checkpointed=checkpointed,
+        checkpointed=checkpointed, probe=probe,
     )  # fmt: skip
 
 

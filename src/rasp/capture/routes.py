@@ -226,7 +226,7 @@ def _as_on(
     """Attention by the kernel that a device would choose; it decides what is kept for the backward."""
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
     kind = "causal" if causal else "none" if mask is None else "bool" if mask.dtype == torch.bool else "float"
-    chosen = ways.attention(*(tensor_spec(t) for t in (query, key, value)), kind, gqa, keep)
+    chosen = ways.attention(tensor_spec(query), tensor_spec(key), tensor_spec(value), kind, gqa, keep)
     if mask is not None and chosen != "math":
         mask = _as_bias(mask, query).expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
     if chosen == "math":

@@ -19,7 +19,7 @@ from .guard import untouched
 from .plans import META
 from .propagate import Propagation
 from .realrun import RealRun
-from .request import Request, check_devices, device_of, home_of, input_home, make_request
+from .request import Probe, Request, check_devices, device_of, home_of, input_home, make_request
 from .routes import Ways
 from .running import Run
 from .specs import tensor_spec
@@ -46,11 +46,13 @@ def capture(
     functions: bool = False,
     ways: Ways | None = None,
     checkpointed: frozenset[str] = frozenset(),
+    probe: Probe | None = None,
 ) -> tuple[Trace, dict[str, Any]]:
     """Run `model` once and return what happened, with a plain description of how it was run.
 
     `ways` (a routes.Ways) are those of a device that memory is asked for: kernels that keep other things there.
-    Modules in `checkpointed` (paths) run as under torch.utils.checkpoint, as a what-if.
+    Modules in `checkpointed` (paths) run as under torch.utils.checkpoint, as a what-if. A `probe` reads a meter at the
+    door of every module of a run for real.
     """
     request = make_request(
         model,
@@ -66,8 +68,10 @@ def capture(
         autocast,
         memo,
         functions,
-        ways, checkpointed,
-    )  # fmt: skip
+        ways,
+        checkpointed,
+        probe,
+    )
     where = device_of(device)
     check_devices(request, where)
     reason: dict[str, Any] | None = None

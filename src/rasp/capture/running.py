@@ -50,6 +50,8 @@ class Run:
         run = shadow._call_impl
         if self.request.checkpointed and self.stand.modules[index].path in self.request.checkpointed:
             run = partial(checkpoint, run, use_reentrant=False, preserve_rng_state=False)
+        if self.request.probe is not None:
+            run = self.request.probe.watched(run, lambda: stack[-1])
         count = 0
 
         def call(*args: Any, **kwargs: Any) -> Any:

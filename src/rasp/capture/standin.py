@@ -455,9 +455,13 @@ def lineage(kind: Any) -> tuple[str, ...]:
     return tuple(f"{place}.{c.__qualname__}" for place, c in zip(places, classes))
 
 
-@functools.lru_cache(maxsize=4096)
-def slots_of(kind: Any) -> tuple[str, ...]:
+def slots_of(kind: type) -> tuple[str, ...]:
     """The attributes a module's class keeps in __slots__, by the names they go by inside."""
+    return _slots(kind)
+
+
+@functools.lru_cache(maxsize=4096)
+def _slots(kind: Any) -> tuple[str, ...]:
     found = []
     for cls in kind.__mro__:
         slots = cls.__dict__.get("__slots__", ())

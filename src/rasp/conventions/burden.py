@@ -21,7 +21,8 @@ FREE = {
     "BatchNorm": "merged into the convolution",
     "Concat": "moves only", "Crop": "moves only", "View": "moves only", "Same": "no layer of its own",
     "SoftMax": "exponentials are switched off", "Sigmoid": "exponentials are switched off",
-    "Dropout": "not applied in test mode", "RoiPooling": "regions are not counted", "Proposal": "regions are not counted",
+    "Dropout": "not applied in test mode",
+    "RoiPooling": "regions are not counted", "Proposal": "regions are not counted",
 }  # fmt: skip
 TAPS = {"linear": 2, "bilinear": 4, "trilinear": 8, "bicubic": 16}  # of the first four the tool has the second
 

@@ -49,15 +49,13 @@ def elements(call: FunctionCall) -> Counted:
 
 def resized(call: FunctionCall) -> Counted:
     """Elements by the size that is asked for, or the input's times the factors."""
-    x = next(leaves((call.args, call.kwargs)))
+    x, out = next(leaves((call.args, call.kwargs))), next(leaves(call.out))
     size, factor = given(call, 1, "size"), given(call, 2, "scale_factor")
-    dimensions = x.ndim - 2
-    if size is not None:
-        sizes = size if isinstance(size, tuple) else (size,) * dimensions
-        return prod(sizes) * prod(x.shape[:2]), "1 per element of the output"
+    if size is not None or not isinstance(factor, (int, float, tuple)):
+        return out.numel, "1 per element of the output"
     if isinstance(factor, tuple):
         return x.numel * prod(map(int, factor)), "elements of the input × scale factors, each without its fraction"
-    return x.numel * Fraction(float(factor) ** dimensions), "elements of the input × scale factor per dimension"
+    return x.numel * Fraction(float(factor) ** (x.ndim - 2)), "elements of the input × scale factor per dimension"
 
 
 def product(call: FunctionCall) -> Counted:

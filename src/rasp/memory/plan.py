@@ -22,7 +22,7 @@ LASTING = ("parameter", "buffer", "input", "constant")
 class Settings:
     """What memory is asked for: on which machine, by which allocator, in which kind of step."""
 
-    target: str = "h200"
+    target: str | int = "h200"
     allocator: str = "cuda"
     allocator_settings: str = ""
     keep_gradients: bool = False  # zero_grad(set_to_none=False), or gradients added up over several backwards
