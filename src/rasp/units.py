@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 SI = ("", "K", "M", "G", "T", "P", "E")
+SMALL = ("s", "ms", "µs", "ns")
 IEC = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -27,6 +28,15 @@ def count(value: float, unit: str = "") -> str:
 def size(nbytes: float) -> str:
     """92223904 → '87.95 MiB'."""
     return scaled(nbytes, 1024, IEC)
+
+
+def time(seconds: float) -> str:
+    """0.00321 → '3.21 ms'."""
+    if seconds == 0:
+        return "0 s"
+    steps = range(len(SMALL))
+    step = next((i for i in steps if round(abs(seconds) * 1000**i, 2) >= 1), len(SMALL) - 1)
+    return f"{seconds * 1000**step:.2f} {SMALL[step]}"
 
 
 def percent(share: float) -> str:

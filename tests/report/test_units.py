@@ -57,3 +57,20 @@ def test_shapes() -> None:
     assert units.shape(((1, 2), (3,))) == "1×2 +1"
     assert units.shape(()) == "scalar"
     assert units.shape(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (0.00321, "3.21 ms"),
+        (0.0009999999, "1.00 ms"),
+        (0.9999999, "1.00 s"),
+        (75.0, "75.00 s"),
+        (4.2e-6, "4.20 µs"),
+        (3e-9, "3.00 ns"),
+        (-0.002, "-2.00 ms"),
+    ],
+)
+def test_times(seconds: float, text: str) -> None:
+    assert units.time(seconds) == text

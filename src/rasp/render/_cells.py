@@ -23,6 +23,8 @@ def exact(heading: Heading, row: Row, value: Any) -> str:
         return str(value)
     if heading.form in ("share", "ratio"):
         return number(heading, value)
+    if heading.form == "time":
+        return f"{value:.6g}"
     return bounded(heading, row, f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value))
 
 
@@ -46,6 +48,8 @@ def number(heading: Heading, value: float) -> str:
         return units.size(value)
     if heading.form == "share":
         return units.percent(value)
+    if heading.form == "time":
+        return units.time(value)
     return units.ratio(value) if heading.form == "ratio" else units.count(value)
 
 
