@@ -14,6 +14,7 @@ from .columns import load as load_columns
 from .conventions import CONVENTIONS, Convention
 from .conventions import get as get_convention
 from .conventions import load as load_conventions
+from .devices import as_kept, sheet
 from .errors import InputError, NotBuiltError, UncountedError, UnknownName
 from .explain import Explanation
 from .fits import fits
@@ -54,6 +55,7 @@ def profile(
     allocator: str = "cuda",
     allocator_settings: str = "",
     keep_gradients: bool = False,
+    roof: str | None = None,
 ) -> Profile:
     """Run a model once, by default without data or memory, and keep the record that every number is read from.
 
@@ -66,6 +68,9 @@ def profile(
     `memory=True` takes the kernels of `target` (a machine, or a size such as '24GiB'), so that `.memory` tells what the
     run takes there; `allocator` is 'cuda', 'cpu' or 'none' (bytes as they are), with settings as in
     PYTORCH_CUDA_ALLOC_CONF. On a CUDA device it is measured as well. `keep_gradients`: zero_grad does not free them.
+
+    `roof` is the machine whose ceilings the roofline columns take (least_time, attainable, bound): one of the sheet, or
+    'cpu' or 'cuda' as `rasp calibrate` measured it; the target unless given.
     """
     from .capture import capture, spelled_later, ways_of  # torch is imported here and not before
     from .measure.memory import cuda_of, measured_memory
@@ -94,6 +99,8 @@ def profile(
     )
     if convention is not None:
         info["convention"] = convention
+    if roof is not None or machine.name in sheet():
+        info["machine"] = as_kept(roof if roof is not None else machine.name)
     if memory:
         info["memory"] = asdict(settings)
         if on_cuda is not None:

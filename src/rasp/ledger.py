@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from . import roofline
+from .devices import DEFAULT_MACHINE, Machine, machine
 from .entries import FORWARD, Entry, post
 from .errors import NotRecorded, RuleError
 from .memory.face import Memory
 from .memory.plan import Settings
 from .memory.readings import Readings, measured
 from .records import PHASES, FunctionCall, OpSpec, Storage, TensorInfo, TensorSpec, Trace
-from .rules import MODULE_RULES, Work, work_of
+from .roofline import Times
+from .rules import MODULE_RULES, Work, bytes_read, bytes_written, work_of
 from .rules import load as load_rules
 
 
@@ -163,6 +166,29 @@ class Ledger:
     def readings(self) -> Readings:
         """Memory around each module call: measured where the run was, else predicted."""
         return measured(self.source.info) or self.memory.readings
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The machine that rooflines are drawn for: the one asked for, with its ceilings as they were then."""
+        found = self.source.info.get("machine") or DEFAULT_MACHINE
+        return Machine(**found) if isinstance(found, dict) else machine(found)
+
+    @cached_property
+    def times(self) -> list[Times | None]:
+        """What each OpSpec needs at least on the machine; of one without a rule, the time of its bytes."""
+        return [self._times_of(spec, work) for spec, work in zip(self.trace.specs, self.works)]
+
+    def _times_of(self, spec: OpSpec, work: Work | None) -> Times | None:
+        known = Work(read=bytes_read(spec), write=bytes_written(spec)) if work is None else work
+        return roofline.times(known, roofline.kind_of(spec, self.machine), self.machine)
+
+    def times_of_module(self, call: int | None) -> Times | None:
+        """The same of what a module rule stands for, in the type of what comes out."""
+        if call is None:
+            return None
+        out = self.trace.calls[call].outputs
+        kind = roofline.dtype_kind(out[0].dtype if out else "float32")
+        return roofline.times(self.module_work(call), kind, self.machine)
 
     # -- modules ---------------------------------------------------------------------------------------------------
 

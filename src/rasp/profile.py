@@ -11,6 +11,7 @@ from . import archive, coverage, parts, remarks, render, report, rules, styles
 from . import tree as trees
 from .columns import BACKWARD
 from .conventions import get as get_convention
+from .devices import as_kept as machine_called
 from .errors import UnknownName
 from .explain import Explanation, explain
 from .ledger import Given, Ledger, Source
@@ -91,6 +92,11 @@ class Profile:
     def memory(self) -> Memory:
         """Memory predicted for a target: .base, .peak, .peak_first, .reserved, .timeline(), .at_peak(n), .by_kind()."""
         return self.view().ledger.memory
+
+    def on(self, machine: str) -> Profile:
+        """The same run with the ceilings of another machine: 'a100', or 'cpu' as `rasp calibrate` measured it."""
+        info = {**self.info, "machine": machine_called(machine)}
+        return Profile(self.trace, info, self._given, self._source.functions)
 
     def explain(self, a: str, b: str, column: str = "flops") -> Explanation:
         """Why two conventions differ: every place where they do, both numbers, the difference, and the reason."""

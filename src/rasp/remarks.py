@@ -29,8 +29,8 @@ def place(info: dict[str, Any]) -> str:
 
 def notes(view: View, info: dict[str, Any], columns: Sequence[str]) -> list[str]:
     """What a reader of these columns should know."""
-    said = [*_weighing(view, columns), *_remarks(view, columns), *_capture(info), *_gaps(view), *_idle(view)]
-    return [*said, *view.trace.notes]
+    of_columns = [*_weighing(view, columns), *_remarks(view, columns), *_roofs(view, columns)]
+    return [*of_columns, *_capture(info), *_gaps(view), *_idle(view), *view.trace.notes]
 
 
 def _weighing(view: View, columns: Sequence[str]) -> list[str]:
@@ -66,6 +66,19 @@ def _memory(view: View, columns: Sequence[str]) -> list[str]:
     if not on and ledger.memory.settings.allocator != "cuda":
         how = f"predicted with allocator {ledger.memory.settings.allocator!r}"
     return [f"{', '.join(names)} {how}"]
+
+
+OF_ROOFLINE = ("least_time", "attainable", "bound")
+
+
+def _roofs(view: View, columns: Sequence[str]) -> list[str]:
+    """Whose ceilings were taken, and where they come from."""
+    named = [name for name in columns if view.asked(name).column.name.startswith(OF_ROOFLINE)]
+    if not named:
+        return []
+    machine = view.ledger.machine
+    source = machine.source if machine.how == "measured" else f"published peaks, without sparsity: {machine.source}"
+    return [f"{', '.join(named)} predicted for {machine.name} ({source})"]
 
 
 def _capture(info: dict[str, Any]) -> list[str]:

@@ -31,10 +31,12 @@ def app() -> App:
     root.command(
         "rasp.cli.reproduce:reproduce", name="reproduce", help="Numbers that older tools published, computed again."
     )
+    root.command("rasp.cli.calibrate:calibrate", name="calibrate", help="Measure this machine's ceilings, once.")
     for name, words in (
         ("columns", "What can be asked about a model."),
         ("conventions", "The ways of counting, with their sources."),
         ("zoo", "The built-in models, with their published numbers."),
+        ("machines", "The machines that can be predicted for, with their ceilings."),
         ("env", "Versions and devices, for a bug report."),
     ):
         root.command(f"rasp.cli.lists:{name}", name=name, help=words)

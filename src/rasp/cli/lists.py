@@ -46,6 +46,19 @@ def zoo() -> None:
     _show(("model", "task", "published", "source"), rows)
 
 
+def machines() -> None:
+    """The machines that can be predicted for, with their ceilings, without sparsity."""
+    from .. import units
+    from ..devices import TYPES, calibrated, sheet
+
+    rows = []
+    for item in (*calibrated().values(), *sheet().values()):
+        peaks = (units.count(item.peaks[name]) if name in item.peaks else "–" for name in TYPES)
+        memory = "–" if item.memory is None else units.size(item.memory)
+        rows.append((item.name, memory, f"{item.bandwidth / 1e9:,.0f} GB/s", *peaks, item.source))
+    _show(("machine", "memory", "bandwidth", *(f"{name} FLOP/s" for name in TYPES), "source"), rows)
+
+
 def env() -> None:
     """Versions and devices, for a bug report."""
     rows = [("rasp", __version__), ("python", sys.version.split()[0]), ("platform", platform.platform())]

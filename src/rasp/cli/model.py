@@ -15,24 +15,25 @@ def profiled(
 ) -> Profile:
     """Load a saved profile, or build a model and profile it: without memory where its origin allows, else for real."""
     if name.endswith(".json") and not name.startswith("hf:"):
-        return api.load(name)
+        found = api.load(name)
+        return found.on(how["roof"]) if how.get("roof") else found
     from ..zoo.adapters import source
 
-    found = source(name)
+    origin = source(name)
     if given:
-        taken = found.taking(words.inputs(given, batch))
-    elif found.given is not None:
-        taken = found.given(batch or 1)
-        say(f"no -i given: {found.title} takes {_shapes(taken)}")
+        taken = origin.taking(words.inputs(given, batch))
+    elif origin.given is not None:
+        taken = origin.given(batch or 1)
+        say(f"no -i given: {origin.title} takes {_shapes(taken)}")
     else:
         raise InputError(f"{name} does not tell its inputs: give their shapes with -i, as in -i 1,3,224,224.")
-    virtual = found.virtual and how.get("device") is None
+    virtual = origin.virtual and how.get("device") is None
     try:
-        return api.profile(found.model(virtual=virtual, **factory), **taken, **how)
+        return api.profile(origin.model(virtual=virtual, **factory), **taken, **how)
     except CaptureError:
         if not virtual:
             raise
-    return api.profile(found.model(virtual=False, **factory), **taken, **how)
+    return api.profile(origin.model(virtual=False, **factory), **taken, **how)
 
 
 def _shapes(taken: dict[str, Any]) -> str:

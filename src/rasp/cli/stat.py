@@ -50,13 +50,14 @@ def stat(
     mode: Annotated[Mode | None, option("eval, train, or as-is: the model's own.")] = None,
     device: Annotated[str | None, option("Run for real on this device.")] = None,
     dtype: Annotated[str | None, option("What if the model were of this dtype.")] = None,
+    roof: Annotated[str | None, option("A machine for the columns of rooflines; see rasp machines.")] = None,
     strict: Annotated[bool, option("Fail when an operator has no rule.")] = False,
 ) -> None:
     """Count a model, layer by layer."""
     chosen = (words.names(columns), words.names(includes), words.names(excludes))
     ask = Ask(format, by, depth, fold, *chosen, sort, top, convention)
     ask.check()
-    how = {"backward": backward, "mode": mode, "device": device, "dtype": dtype, "strict": strict}
+    how = {"backward": backward, "mode": mode, "device": device, "dtype": dtype, "strict": strict, "roof": roof}
     how["functions"] = ask.spelled
     found = profiled(model, words.keywords(kw or ()), input, batch, how)
     if output is not None and format is None and output.suffix.lower() == ".json":

@@ -48,6 +48,10 @@ def target(given: str | int | Target) -> Target:
     name = _spelled(given)
     if name in sheet():
         found = sheet()[name]
+        if found.memory is None:
+            raise InputError(
+                f"How much memory {name!r} has depends on what is plugged in: give a size, as in target='64GiB'."
+            )
         return Target(name, found.memory, generation=found.generation, measured=found.generation in MEASURED)
     size = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?i?b?)\s*", given.lower())
     if size and (size[2] in UNITS or not size[2]):
