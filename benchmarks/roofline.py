@@ -74,8 +74,9 @@ def built(name: str, batch: int) -> tuple[Any, dict[str, Any]]:
 def page(found: list[Held]) -> Iterator[str]:
     yield "# Least times beside measured ones"
     yield ""
-    yield "Made by `python benchmarks/roofline.py --write docs/roofline-check.md`. The [roofline](roofline.md) of an H200 as published,"
-    yield "beside medians measured on one with torch 2.11: for inference the replay of a CUDA graph, for training the eager step."
+    yield "`python benchmarks/roofline.py --write docs/roofline-check.md` makes this page: the [roofline](roofline.md)"
+    yield "of an H200 as published, beside medians measured on one with torch 2.11: for inference the replay of a CUDA"
+    yield "graph, for training the eager step."
     yield ""
     below = sum(item.share <= 1 for item in found)
     yield f"**{below} of {len(found)} least times are below the measured time.**"
