@@ -41,7 +41,10 @@ def zoo() -> None:
     load()
     rows = []
     for item in REFERENCES.values():
-        numbers = ", ".join(f"{name} {units.count(value)}" for name, value in item.published.items())
+        numbers = ", ".join(
+            f"{name} {value if isinstance(value, str) else units.count(value)}"
+            for name, value in item.published.items()
+        )
         rows.append((item.name, item.task, numbers, item.source))
     _show(("model", "task", "published", "source"), rows)
 

@@ -24,8 +24,8 @@ from __future__ import annotations
 import builtins
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..registry import Registry
@@ -34,20 +34,38 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+TASKS = {  # other words for a task
+    "image classification": "classification",
+    "object detection": "detection",
+    "semantic segmentation": "segmentation",
+    "keypoint detection": "keypoints",
+}
+
+
 @dataclass(frozen=True)
 class Reference:
     """A model to refer to.
 
-    `build()` makes it with fresh weights, `inputs(batch, size)` makes the positional arguments of its forward.
-    `published` are the sums over its leaf calls that `source` printed, by column of the default convention.
+    `build()` makes it with fresh weights, `inputs(batch, size)` makes the positional arguments of its forward; a size
+    is a side or (height, width), `size` the one it was published with. `published` are the numbers that `source`
+    printed, by column of the convention `convention`: a number as it is, words as they were printed. `errors` are the
+    error rates as printed and where they came from. `trunk(model)` is the part up to the last map of features, which
+    takes images of other sizes than the classifier does; `scales` are the multiples of the size it was published for.
     """
 
     name: str
-    build: Callable[[], nn.Module]
+    build: Callable[..., nn.Module]
     inputs: Callable[..., tuple[Any, ...]]
-    published: Mapping[str, int]
+    published: Mapping[str, Any]
     source: str
     task: str
+    convention: str = "rasp"
+    family: str = ""
+    size: tuple[int, int] = (224, 224)
+    errors: Mapping[str, str] = field(default_factory=dict)
+    citation: str = ""
+    trunk: Callable[[nn.Module], nn.Module] | None = None
+    scales: tuple[float, ...] = ()
 
 
 REFERENCES: Registry[Reference] = Registry("zoo model")
@@ -64,9 +82,21 @@ def get(name: str) -> Reference:
 
 
 def list(task: str | None = None) -> builtins.list[str]:
-    """Names of the reference models, of one task or of all."""
+    """Names of the reference models, of one task (classification, detection, segmentation, keypoints) or of all."""
     load()
-    return sorted(name for name, item in REFERENCES.items() if task in (None, item.task))
+    wanted = TASKS.get(task, task) if task is not None else None
+    return sorted(name for name, item in REFERENCES.items() if wanted in (None, item.task))
+
+
+def burden_report(name: str, batch: int = 128, scales: Sequence[float] | None = None) -> builtins.list[dict[str, Any]]:
+    """The cost of a model's features at several sizes, as convnet-burden reports it: a dict for each size.
+
+    input_h and input_w, batch, feat_h, feat_w, feat_c, feat_mem (bytes) and flops (a fused multiply-add is one), of the
+    trunk alone, for a batch. `scales` are multiples of the published size, rounded half away from zero.
+    """
+    from ._sizes import sweep
+
+    return sweep(get(name), batch, scales)
 
 
 def load() -> None:

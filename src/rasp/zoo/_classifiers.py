@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+Size = int | tuple[int, int] | None
+
 
 def scaled(channels: int, width: float) -> int:
     """Channels times the width multiplier, to the nearest multiple of 8 that loses no more than a tenth."""
@@ -15,7 +17,7 @@ def scaled(channels: int, width: float) -> int:
 
 def initialise(module: nn.Module) -> None:
     """Weights to start training from."""
-    if isinstance(module, nn.Conv2d):
+    if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
         nn.init.kaiming_normal_(module.weight, mode="fan_out")
         if module.bias is not None:
             nn.init.zeros_(module.bias)
@@ -24,5 +26,7 @@ def initialise(module: nn.Module) -> None:
         nn.init.zeros_(module.bias)
 
 
-def images(batch: int = 1, size: int | None = None) -> tuple[Tensor]:
-    return (torch.rand(batch, 3, size or 224, size or 224),)
+def images(batch: int = 1, size: Size = None, usual: tuple[int, int] = (224, 224)) -> tuple[Tensor]:
+    """A batch of random images; `size` is a side or (height, width)."""
+    height, width = usual if size is None else (size, size) if isinstance(size, int) else size
+    return (torch.rand(batch, 3, height, width),)

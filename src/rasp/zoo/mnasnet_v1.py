@@ -91,6 +91,6 @@ for name, width, printed in (
             inputs=images,
             published={},
             source=f"RASP README, torchvision models, input (1, 3, 224, 224): {printed} (convention rasp-2020)",
-            task="image classification",
+            task="classification",
         )
     )

@@ -84,6 +84,6 @@ reference(
             "mem_rw": 170_075_968,
         },
         source="RASP README: sums of the per-layer table of MobileNetV2, input (1, 3, 224, 224)",
-        task="image classification",
+        task="classification",
     )
 )

@@ -130,6 +130,6 @@ for name, build, params in (
             inputs=images,
             published={"params": params},
             source="torchvision's documentation of the weights; DNN analyzer's README has costs of this layout",
-            task="image classification",
+            task="classification",
         )
     )
