@@ -23,20 +23,24 @@ def spelled_later(
     if trace.functions is not None:
         return lambda: trace.functions
     ref = weakref.ref(model)
-    light, named = given.map_tensors(inputs, _light), given.map_tensors(kwargs, _light)
+    bare, named = given.map_tensors(inputs, light), given.map_tensors(kwargs, light)
 
     def record() -> list[FunctionCall] | None:
         alive = ref()
         if alive is None:
             return None
-        again, _ = capture(alive, light, input_shape=input_shape, kwargs=named, functions=True, **asked)
+        again, _ = capture(alive, bare, input_shape=input_shape, kwargs=named, functions=True, **asked)
         same = [(call.module, call.inputs) for call in again.calls] == [(c.module, c.inputs) for c in trace.calls]
-        return again.functions if same else None
+        if not same:
+            return None
+        for module, described in zip(trace.modules, again.modules):
+            module.extra = described.extra
+        return again.functions
 
     return record
 
 
-def _light(tensor: torch.Tensor, name: str) -> torch.Tensor:
+def light(tensor: torch.Tensor, name: str) -> torch.Tensor:
     """The tensor itself where its values may matter (ids, masks, scalars), else a stand-in of its shape."""
     if not tensor.is_floating_point() or tensor.numel() <= SMALL or tensor.layout is not torch.strided:
         return tensor

@@ -143,7 +143,7 @@ class StandIns:
         """What each module prints of itself, for layouts that show it; a module that cannot say has none."""
         for module in self.keep:
             with contextlib.suppress(Exception):
-                self.modules[self.indices[id(module)]].extra = str(module.extra_repr())
+                self.modules[self.indices[id(module)]].extra = str(module.extra_repr()) or None
 
     def finished(self, root: nn.Module) -> None:
         """Keep the blueprint for the next time, if the run left it as it was."""

@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from .. import addons, api, render
+from .. import addons, api, render, styles
 from ..columns import find
 from ..conventions import get as get_convention
+from ..errors import InputError
 from ..profile import Profile
 from ..report import Report
 from . import say, words, write
@@ -41,6 +42,7 @@ def stat(
     fold: Annotated[bool, Parameter(help="Join equal blocks of a tree.")] = True,
     sort: Annotated[str | None, option("Column to sort by, largest first.")] = None,
     top: Annotated[int | None, option("Show so many rows, the rest as one.")] = None,
+    style: Annotated[str | None, option("A layout people know: summary, repr, tids, tree or table.")] = None,
     format: Annotated[str | None, option("table, tree, md, csv, json or notebook (HTML).", "-f", "--format")] = None,
     output: Annotated[
         Path | None, option("A file; .json is the whole profile, unless -f json.", "-o", "--output")
@@ -55,13 +57,15 @@ def stat(
 ) -> None:
     """Count a model, layer by layer."""
     chosen = (words.names(columns), words.names(includes), words.names(excludes))
-    ask = Ask(format, by, depth, fold, *chosen, sort, top, convention)
+    ask = Ask(format, by, depth, fold, *chosen, sort, top, convention, style)
     ask.check()
     how = {"backward": backward, "mode": mode, "device": device, "dtype": dtype, "strict": strict, "roof": roof}
     how["functions"] = ask.spelled
     found = profiled(model, words.keywords(kw or ()), input, batch, how)
     if output is not None and format is None and output.suffix.lower() == ".json":
         say(f"profile saved to {found.save(output)}")
+    elif style is not None:
+        lay_out(ask.text(found), output)
     else:
         deliver(ask.report(found), None if format in ("table", "tree") else format, output)
 
@@ -80,6 +84,7 @@ class Ask:
     sort: str | None
     top: int | None
     convention: str | None
+    style: str | None = None
 
     def check(self) -> None:
         """Refuse names that do not exist before the model is built; columns of addons do."""
@@ -87,15 +92,38 @@ class Ask:
         if self.format not in (None, "table", "tree"):
             render.get(self.format or "")
         get_convention(self.convention)
-        for name in (*(self.columns or ()), *(self.includes or ()), *(self.excludes or ()), *filter(None, [self.sort])):
+        if self.style is not None:
+            self._check_style(self.style)
+        for name in (*self._named, *(self.includes or ()), *(self.excludes or ()), *filter(None, [self.sort])):
             get_convention(find(name).convention)
+
+    @property
+    def _named(self) -> list[str]:
+        """The columns asked for; a layout that counts one way has columns of its own."""
+        return [] if self.style in styles.COUNTED else self.columns or []
+
+    def _check_style(self, style: str) -> None:
+        styles.get(style)
+        others: dict[str, object] = {"--format": self.format, "--by": self.by, "--sort": self.sort, "--top": self.top}
+        others |= {"--includes": self.includes, "--excludes": self.excludes}
+        for option, value in others.items():
+            if value is not None:
+                raise InputError(
+                    f"--style {style} is a layout of its own and takes no {option}: leave one of them out."
+                )
 
     @property
     def spelled(self) -> bool:
         """Whether a convention that is asked for counts calls of functions."""
-        columns = (*(self.columns or ()), *(self.includes or ()))
-        asked = (self.convention, *(find(name).convention for name in columns))
+        columns = (*self._named, *(self.includes or ()))
+        asked = (self.convention, styles.COUNTED.get(self.style or ""), *(find(name).convention for name in columns))
         return any(get_convention(name).level == "function" for name in asked)
+
+    def text(self, found: Profile) -> str:
+        """The layout asked for; it says itself which options it has."""
+        given = {"depth": self.depth, "columns": self.columns, "convention": self.convention}
+        options = {name: value for name, value in given.items() if value is not None}
+        return found.text(self.style or "tree", **options, **({} if self.fold else {"fold": False}))
 
     def report(self, found: Profile) -> Report:
         report = self._made(found, self.columns)
@@ -112,6 +140,14 @@ class Ask:
         if self.format == "tree" or self.depth is not None:
             return found.tree(self.depth, self.fold, columns, self.convention)
         return found.table("leaves" if self.by == "module" else "tape", columns, self.convention)
+
+
+def lay_out(text: str, output: Path | None) -> None:
+    if output is not None:
+        path = render.write(output, text + "\n")
+        say(f"written to {path}")
+    else:
+        write(text + "\n")
 
 
 def deliver(report: Report, format: str | None, output: Path | None) -> None:

@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 Style = Callable[..., str]  # (profile, **options) → text
 
 STYLES: Registry[Style] = Registry("style")
+COUNTED: dict[str, str] = {}  # styles that always count one way, and which
 
 
-def style(name: str) -> Callable[[Style], Style]:
-    """Register `function(profile, **options)` that returns text."""
+def style(name: str, convention: str | None = None) -> Callable[[Style], Style]:
+    """Register `function(profile, **options)` that returns text; `convention`: the only one that it counts by."""
 
     def register(function: Style) -> Style:
+        if convention is not None:
+            COUNTED[name] = convention
         return STYLES.add(name, function)
 
     return register
@@ -49,10 +52,14 @@ def load() -> None:
             importlib.import_module(f"{__name__}.{module.name}")
 
 
+def get(name: str) -> Style:
+    load()
+    return STYLES[name]
+
+
 def write(profile: Profile, name: str, options: dict[str, Any]) -> str:
     """A profile in a style."""
-    load()
-    function = STYLES[name]
+    function = get(name)
     known = list(inspect.signature(function).parameters)[1:]
     for option in options:
         if option not in known:

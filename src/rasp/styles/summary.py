@@ -67,7 +67,7 @@ COLUMNS: dict[str, tuple[str, Cell]] = {
 }
 
 
-@style("summary")
+@style("summary", convention="torchinfo")
 def summary(
     profile: Profile,
     depth: int = 3,

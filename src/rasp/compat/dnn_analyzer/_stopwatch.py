@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain
@@ -14,6 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from ...capture.guard import training_flags, untouched
 from ...capture.standin import unwrapped
+from .._clock import clock
 
 
 class NotRun(Exception):
@@ -32,23 +32,11 @@ def shares(model: nn.Module, shape: tuple[int, ...], paths: Sequence[str]) -> li
     floats = (tensor.dtype for tensor in tensors if tensor.is_floating_point())
     inputs = torch.rand(shape, generator=torch.Generator("cpu").manual_seed(0), device="cpu")
     inputs = inputs.to(device, next(floats, torch.float32))
-    found = _timed(model, inputs, set(paths), _clock(device))
+    found = _timed(model, inputs, set(paths), clock(model))
     if [path for path, _ in found] != list(paths):
         raise NotRun("its layers ran in another order, or others ran, than when they were counted")
     whole = sum(seconds for _, seconds in found)
     return [seconds / whole if whole else 1 / len(found) for _, seconds in found]
-
-
-def _clock(device: torch.device) -> Callable[[], float]:
-    """Wall time, once the device has done what it was given."""
-    if device.type == "cpu":
-        return time.perf_counter
-
-    def finished() -> float:
-        torch.accelerator.synchronize(device)
-        return time.perf_counter()
-
-    return finished
 
 
 def _timed(
