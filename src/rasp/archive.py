@@ -85,6 +85,9 @@ class _Writer:
             "outputs": [self.index(spec) for spec in trace.outputs],
             "notes": trace.notes,
             "untraced": trace.untraced,
+            "turn": trace.turn,
+            "returned": trace.returned,
+            "serves": [list(pair) for pair in trace.serves.items()],
             "functions": None if trace.functions is None else [self.function(call) for call in trace.functions],
         }
         table = [[list(s.shape), list(s.stride), s.dtype, *([] if s.nnz is None else [s.nnz])] for s in self.table]
@@ -159,6 +162,9 @@ class _Reader:
             functions=[self.function(item) for item in functions]
             if (functions := data.get("functions"))
             else functions,
+            turn=data.get("turn"),
+            returned=list(data.get("returned", ())),
+            serves=dict(data.get("serves", ())),
         )
         _check(trace)
         return trace

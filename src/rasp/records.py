@@ -230,6 +230,9 @@ class Trace:
         default_factory=list
     )  # work that no operator shows: {op, module, call, bytes}
     functions: list[FunctionCall] | None = None  # None: not recorded
+    turn: int | None = None  # the first operator after the loss; None: no backward
+    returned: list[int] = field(default_factory=list)  # storages that the outputs lie in
+    serves: dict[int, int] = field(default_factory=dict)  # gradient or optimiser state → the parameter's storage
 
     @cached_property
     def spec_counts(self) -> dict[int, int]:

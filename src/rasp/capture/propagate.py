@@ -7,6 +7,8 @@ exact; an operator whose outputs turn out to share storage with its inputs is ma
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +30,7 @@ default_dtype = torch.get_default_dtype
 
 Made = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, int]  # shape, stride, dtype, bytes of one output
 
+COMPILER = "torch._dynamo"
 SMALL = 4096  # a float constant up to this many elements keeps its value
 
 
@@ -47,6 +50,17 @@ class Entry:
     ) -> None:
         self.spec, self.made, self.single, self.wrap, self.again = spec, made, single, wrap, again
         self.run = self.index = -1
+
+
+def _computed(func: Any, args: Any, kwargs: Any) -> Any:
+    """An operator's own result. Where it is the first to load torch's compiler, that leaves frames behind which hold
+    the tensors of all callers: they go now, so that storages die when they would.
+    """
+    loaded = COMPILER in sys.modules
+    out = func(*args, **kwargs)
+    if not loaded and COMPILER in sys.modules:
+        gc.collect()
+    return out
 
 
 MEMO: dict[tuple[Any, ...], Entry] = {}
@@ -286,7 +300,7 @@ class Propagation(TorchDispatchMode):
         rule = SHAPES.get(plan.name)
         specs = rule(args, kwargs) if rule is not None else None
         if specs is None:
-            out = func(*args, **kwargs)
+            out = _computed(func, args, kwargs)
             again = _shares_storage(out, args, kwargs)
         else:
             dummies = [empty_strided(s[0], s[1], dtype=s[2], device=META) if s.__class__ is tuple else s for s in specs]

@@ -44,6 +44,9 @@ class Recorder:
         self.watches: list[_Watch] = []
         self.hollow: set[int] = set()
         self.untraced: dict[tuple[int, str], int] = {}
+        self.turn: int | None = None
+        self.returned: list[int] = []
+        self.serves: dict[int, int] = {}
         self.closed = False
 
     # -- storages ------------------------------------------------------------------------------------------------
@@ -96,6 +99,14 @@ class Recorder:
             self.born[index] = -1
         return index
 
+    def becomes(self, tensor: torch.Tensor, kind: str, parameter: int | None) -> None:
+        """A tensor turned out to be a gradient or optimiser state, of the parameter in this storage."""
+        index = self.by_address.get(tensor.untyped_storage()._cdata)
+        if index is not None:
+            self.kinds[index] = kind
+            if parameter is not None:
+                self.serves[index] = parameter
+
     def _opaque(self, tensor: torch.Tensor, kind: str) -> int:
         index = len(self.sizes)
         spec = tensor_spec(tensor)
@@ -140,10 +151,12 @@ class Recorder:
         self.hollow.difference_update(writes)
 
     def check_outputs(self, tensors: Iterable[torch.Tensor]) -> None:
-        """An output that was allocated empty and written by no operator was filled out of our sight as well."""
+        """Note where the outputs lie; one allocated empty and written by no operator was filled out of our sight."""
         for tensor in tensors:
             if tensor.layout is torch.strided and not tensor.is_nested:
                 index = self.by_address.get(tensor.untyped_storage()._cdata)
+                if index is not None and index not in self.returned:
+                    self.returned.append(index)
                 if index in self.hollow and self.sizes[index]:
                     self.note_untraced("empty", index)
                 elif index is None and tensor.device.type != "meta" and not tensor.untyped_storage().resizable():

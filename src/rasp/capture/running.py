@@ -116,6 +116,7 @@ class Run:
                     del found
                     loss = self._loss(out)
                     del out
+                    self.rec.turn = len(self.rec.ops)
                     self._train(loss)
                 else:
                     self.held = found
@@ -145,16 +146,16 @@ class Run:
         rec, request = self.rec, self.request
         with gradients_kept(loss, set(map(id, self.stand.stand_ins.values()))):
             loss.backward()  # type: ignore[no-untyped-call]
-        parameters = [self.stand.stand_ins[k] for k, i in self.stand.infos.items() if i.kind == "parameter"]
-        for parameter in parameters:
+        places = {
+            self.stand.stand_ins[k]: info.storage for k, info in self.stand.infos.items() if info.kind == "parameter"
+        }
+        for parameter, place in places.items():
             if parameter.grad is not None and parameter.grad.layout is torch.strided:
-                index = rec.by_address.get(parameter.grad.untyped_storage()._cdata)
-                if index is not None:
-                    rec.kinds[index] = "gradient"
+                rec.becomes(parameter.grad, "gradient", place)
         if request.optimizer is not None:
-            self._step([p for p in parameters if p.requires_grad])
+            self._step([p for p in places if p.requires_grad], places)
 
-    def _step(self, parameters: list[Tensor]) -> None:
+    def _step(self, parameters: list[Tensor], places: dict[Tensor, int]) -> None:
         self.rec.phase = OPTIMISER
         request = self.request
         make = request.optimizer
@@ -169,11 +170,10 @@ class Run:
             request.ways.prepare(optimizer)
         optimizer.step()
         self.held = optimizer
-        for state in getattr(optimizer, "state", {}).values():
+        for parameter, state in getattr(optimizer, "state", {}).items():
+            place = places.get(parameter) if isinstance(parameter, Tensor) else None
             for _, tensor in given.tensors_in(state):
-                index = self.rec.by_address.get(tensor.untyped_storage()._cdata)
-                if index is not None:
-                    self.rec.kinds[index] = "optimiser state"
+                self.rec.becomes(tensor, "optimiser state", place)
 
     def trace(self, inputs: list[tuple[str, Any]], notes: list[str]) -> Trace:
         """The finished record; the shadows are taken apart so that nothing keeps them alive."""
@@ -187,7 +187,8 @@ class Run:
         return Trace(
             specs, ops, self.rec.calls, self.stand.modules, self.stand.tensors, storages, inputs,
             self.outputs, notes, untraced,
-            None if self.functions is None else self.functions.found,
+            None if self.functions is None else self.functions.found, self.rec.turn, self.rec.returned,
+            self.rec.serves,
         )  # fmt: skip
 
     def dismantle(self) -> None:

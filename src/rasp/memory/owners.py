@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ..records import Trace, leaves
-from .plan import BACKWARD, FORWARD, LASTING, Plan
+from .plan import BACKWARD, LASTING, OPTIMISER, RECOMPUTE, Plan
 
 KINDS = (
     "parameters", "buffers", "inputs", "activations", "saved for backward", "gradients", "optimiser state",
@@ -46,27 +46,51 @@ class Owners:
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """Storage → the name of the parameter or buffer in it."""
-        return {tensor.storage: tensor.names[0] for tensor in reversed(self.trace.tensors)}
+        """Storage → the names of the parameter or buffer in it, tied ones with their other names."""
+        return {tensor.storage: _named(tensor.names) for tensor in reversed(self.trace.tensors)}
 
     @cached_property
-    def forward_end(self) -> int:
-        """The first operator after the forward."""
-        return next((n for n, op in enumerate(self.trace.ops) if op.phase != FORWARD), len(self.trace.ops))
+    def inputs(self) -> dict[int, tuple[str, tuple[int, ...]]]:
+        """Storage → name and shape of the input in it."""
+        found: dict[int, tuple[str, tuple[int, ...]]] = {}
+        waiting = [i for i, storage in enumerate(self.trace.storages) if storage.kind == "input"]
+        for name, spec in self.trace.inputs:
+            index = next((i for i in waiting if self.trace.storages[i].nbytes == spec.nbytes), None)
+            if index is not None:
+                waiting.remove(index)
+                found[index] = ("" if name.replace(".", "").isdigit() else name, spec.shape)
+        return found
+
+    @cached_property
+    def turn(self) -> int:
+        """The first operator of the backward: where the loss is known."""
+        if self.trace.turn is not None:
+            return self.trace.turn
+        later = (BACKWARD, RECOMPUTE, OPTIMISER)
+        return next((n for n, op in enumerate(self.trace.ops) if op.phase in later), len(self.trace.ops))
 
     @cached_property
     def saved(self) -> frozenset[int]:
-        """Storages made in the forward that the backward reads."""
-        end = self.forward_end
+        """Storages made in the forward or by the loss that the backward reads."""
         return frozenset(
             index
             for index, storage in enumerate(self.trace.storages)
-            if storage.kind == "activation" and storage.born < end and self.readers.get(index, (0,))[-1] >= end
+            if storage.kind in ("activation", "temporary")
+            and 0 <= storage.born < self.turn <= self.readers.get(index, (-1,))[-1]
         )
 
     def path(self, number: int) -> str:
         """The module that ran an operator."""
         return self.trace.modules[self.trace.calls[self.trace.ops[number].owner].module].path
+
+    def place(self, number: int) -> str:
+        """Where an operator ran, in words: a module, its backward, the loss, the optimiser."""
+        phase, path = self.trace.ops[number].phase, self.path(number) or "the model itself"
+        if phase == OPTIMISER:
+            return "the optimiser's step"
+        if phase == BACKWARD:
+            return "the loss" if number < self.turn else f"the backward of {path}"
+        return f"the recomputation of {path}" if phase == RECOMPUTE else path
 
     def operator(self, number: int) -> str:
         return self.trace.specs[self.trace.ops[number].spec].name
@@ -76,7 +100,8 @@ class Owners:
         maker = self.maker.get(index)
         storage = self.trace.storages[index]
         if storage.kind in LASTING or maker is None:
-            return next((t.spec.shape for t in self.trace.tensors if t.storage == index), None)
+            own = next((t.spec.shape for t in self.trace.tensors if t.storage == index), None)
+            return own if own is not None else self.inputs.get(index, (None, None))[1]
         op = self.trace.ops[maker]
         outs = [spec for spec in leaves(self.trace.specs[op.spec].out) if spec.nbytes]
         fitting = [spec.shape for spec in outs if spec.nbytes == storage.nbytes]
@@ -108,39 +133,58 @@ class Owners:
             return PLAIN[storage.kind]
         if index in self.saved:
             return "saved for backward"
-        return "temporaries" if storage.born >= self.forward_end or storage.kind == "temporary" else "activations"
+        return "temporaries" if storage.kind == "temporary" or storage.born >= self.turn else "activations"
 
     def why(self, index: int, number: int) -> str:
         """Why a storage is there while an operator runs: who reads it next, or who holds it though nobody does."""
-        storage = self.trace.storages[index]
+        storage, name = self.trace.storages[index], self.names.get(self.trace.serves.get(index, index), "")
         if storage.kind in ("parameter", "buffer"):
-            return f"{storage.kind} {self.names.get(index, '')}".strip()
-        if storage.kind in ("input", "constant"):
-            return "input of the run" if storage.kind == "input" else "constant from outside the model"
+            return f"{storage.kind} {name}".strip()
+        if storage.kind == "input":
+            given = self.inputs.get(index, ("", ()))[0]
+            return f"input {given}" if given else "input of the run"
+        if storage.kind == "constant":
+            return "constant from outside the model"
         if storage.kind == "optimiser state":
-            return "kept by the optimiser from step to step"
+            return f"kept from step to step by the optimiser{f' for {name}' if name else ''}"
+        if storage.kind == "gradient":
+            return f"gradient{f' of {name}' if name else ''}, kept for the optimiser or until zero_grad"
         readers = self.readers.get(index, [])
         at = bisect_left(readers, number)
-        if at < len(readers):
-            return self._read_later(index, readers[at], number)
-        if storage.kind == "gradient":
-            return "gradient, kept for the optimiser or until zero_grad"
-        return self._held(index, number)
+        return self._read_later(index, readers[at], number) if at < len(readers) else self._held(index, number)
 
     def _read_later(self, index: int, reader: int, number: int) -> str:
-        op, path = self.operator(reader).partition("::")[2], self.path(reader) or "the model itself"
+        op, place = self.operator(reader).partition("::")[2], self.place(reader)
+        through = self._view(index, reader)
         if reader == number:
-            return f"read now by {op} in {path}"
-        if self.trace.ops[reader].phase == BACKWARD and index in self.saved:
-            return f"saved for {op} of {path}"
-        return f"read again by {op} in {path}"
+            return f"read now by {op} in {place}{through}"
+        if index in self.saved and reader >= self.turn:
+            return f"saved for {place} ({op}){through}"
+        return f"read again by {op} in {place}{through}"
+
+    def _view(self, index: int, reader: int) -> str:
+        """Where an operator reads but a small part: a view keeps all of it alive."""
+        op, whole = self.trace.ops[reader], self.trace.storages[index].nbytes
+        tensors = self.trace.specs[op.spec].tensors
+        if len(tensors) != len(op.reads):
+            return ""
+        seen = [spec for spec, read in zip(tensors, op.reads) if read == index]
+        if not seen or 2 * sum(spec.touched_bytes for spec in seen) > whole:
+            return ""
+        return f", a view {'×'.join(map(str, seen[0].shape)) or 'of one element'} that keeps all of it"
 
     def _held(self, index: int, number: int) -> str:
+        """Why something is still there that nothing reads any more."""
         storage = self.trace.storages[index]
+        if index in self.trace.returned and storage.died is None:
+            return "output of the run"
         if self.maker.get(index) == number:
             return "made now"
         if storage.died is None:
-            return "held to the end, though nothing reads it again: by an output, an attribute or a list"
+            return "held to the end, though nothing reads it again: by an attribute, a list or a hook"
+        if index in self.saved and number >= self.turn:
+            last = self.readers[index][-1]
+            return f"was saved for {self.place(last)} ({self.operator(last).partition('::')[2]}), which is about to end"
         for call in reversed(self.trace.calls):
             if call.end == storage.died and call.start <= storage.born:
                 path = self.trace.modules[call.module].path or "the model itself"
@@ -149,13 +193,22 @@ class Owners:
 
     def described(self, index: int, number: int) -> dict[str, Any]:
         """A storage as a row: module, op, shape, bytes, kind, why."""
-        maker = self.maker.get(index)
-        module = self.names[index].rpartition(".")[0] if index in self.names else "" if maker is None else None
+        maker, storage = self.maker.get(index), self.trace.storages[index]
+        named = self.trace.serves.get(index, index)
+        if named in self.names:
+            module = self.names[named].partition(" ")[0].rpartition(".")[0]
+        else:
+            module = "" if maker is None or storage.born < 0 else self.path(maker)
         return {
-            "module": self.path(maker) if module is None and maker is not None else module or "",
-            "op": None if maker is None or self.trace.storages[index].born < 0 else self.operator(maker),
+            "module": module,
+            "op": None if maker is None or storage.born < 0 else self.operator(maker),
             "shape": self.shape(index),
             "bytes": self.plan.steady.charged[index],
             "kind": self.kind(index),
             "why": self.why(index, number),
         }
+
+
+def _named(names: list[str]) -> str:
+    """'head.weight (tied to embed.weight)'."""
+    return names[0] if len(names) == 1 else f"{names[0]} (tied to {', '.join(names[1:3])})"

@@ -57,6 +57,8 @@ def binary(args: Any, kwargs: Any) -> list[Out] | None:
     dtype = torch.result_type(a, b)
     if not dtype.is_floating_point:
         return None
+    if isinstance(a, Tensor) and not isinstance(b, Tensor) and not any(a.stride()):  # a number that was expanded
+        return [(tuple(a.shape), packed(a.shape), dtype)]
     where = broadcast(*_shaped(a, b))
     return None if where is None else [(*where, dtype)]
 
