@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import archive, coverage, parts, remarks, render, report, rules, styles
 from . import tree as trees
-from .columns import BACKWARD
+from .columns import BACKWARD, Asked
 from .conventions import get as get_convention
 from .devices import as_kept as machine_called
 from .errors import UnknownName
@@ -230,12 +230,18 @@ def load(path: str | Path) -> Profile:
 def _folded(view: View, columns: Sequence[str]) -> Node:
     """The tree with equal neighbours joined: equal in all that is shown, in shapes, parameters, work and traffic."""
     asked = {name: view.asked(name) for name in (*COMPARED, *columns)}
-    seen = [name for name, ask in asked.items() if ask.column.form not in ("text", "shape") and not ask.share]
+    seen = [name for name, ask in asked.items() if _tells(ask)]
 
     def signature(part: Part) -> Hashable:
         return tuple(view.value(name, part) for name in seen), _first_shapes(view, part)
 
     return trees.fold(trees.grow(view.ledger), signature)
+
+
+def _tells(asked: Asked) -> bool:
+    """Whether a column must be equal in what folds: not a label, nor the state of the whole, as memory in use is."""
+    column = asked.column
+    return column.form not in ("text", "shape") and not asked.share and (column.additive or column.form != "bytes")
 
 
 def _first_shapes(view: View, part: Part) -> Hashable:

@@ -29,7 +29,7 @@ def place(info: dict[str, Any]) -> str:
 
 def notes(view: View, info: dict[str, Any], columns: Sequence[str]) -> list[str]:
     """What a reader of these columns should know."""
-    of_columns = [*_weighing(view, columns), *_remarks(view, columns), *_roofs(view, columns)]
+    of_columns = [*_weighing(view, columns), *_remarks(view, columns), *_memory(view, columns), *_roofs(view, columns)]
     return [*of_columns, *_capture(info), *_gaps(view), *_idle(view), *view.trace.notes]
 
 
@@ -53,19 +53,30 @@ def _remarks(view: View, columns: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(f"{column.name}: {column.remark}" for column in shown if column.remark))
 
 
-OF_MEMORY = ("net_dev_mem", "dev_mem_alloc", "dev_max_mem_alloc", "live", "peak", "saved")
+MEASURABLE = ("net_dev_mem", "dev_mem_alloc", "dev_max_mem_alloc")
+PREDICTED = ("mem_predicted", "live", "peak", "saved")
+ALLOCATORS = {"cuda": "as its CUDA allocator counts", "none": "in bytes as asked for", "cpu": "as the CPU's counts"}
 
 
 def _memory(view: View, columns: Sequence[str]) -> list[str]:
     """Whether device memory was measured, and on what, or for what it was predicted."""
-    names = [name for name in columns if view.asked(name).column.name in OF_MEMORY]
-    if not names:
+    names = [view.asked(name).column.name for name in columns]
+    asked = [name for name in names if name in (*MEASURABLE, *PREDICTED, "mem_measured")]
+    if not asked:
         return []
-    on, ledger = view.ledger.readings.measured, view.ledger
-    how = f"measured on {on}" if on else f"predicted for {ledger.memory.target.name}, as its CUDA allocator counts"
-    if not on and ledger.memory.settings.allocator != "cuda":
-        how = f"predicted with allocator {ledger.memory.settings.allocator!r}"
-    return [f"{', '.join(names)} {how}"]
+    on, memory = view.ledger.readings.measured, view.ledger.memory
+    measured = [name for name in asked if on and name in (*MEASURABLE, "mem_measured")]
+    predicted = [name for name in asked if name not in measured and name != "mem_measured"]
+    counts = ALLOCATORS.get(memory.settings.allocator, f"as allocator {memory.settings.allocator!r} counts")
+    said = [f"{', '.join(measured)} measured on {on}"] if measured else []
+    if predicted:
+        said.append(f"{', '.join(predicted)} predicted for {memory.target.name}, {counts}")
+        said += [OLDER] if memory.target.generation and not memory.target.measured else []
+    return said + ([NOT_MEASURED] if "mem_measured" in asked and not on else [])
+
+
+OLDER = "its kernels' workspaces were not measured: those of an H200 stand in"
+NOT_MEASURED = "mem_measured needs a CUDA device: profile with memory=True on one"
 
 
 OF_ROOFLINE = ("least_time", "attainable", "bound")

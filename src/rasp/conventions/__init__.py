@@ -66,6 +66,7 @@ class Convention:
     charges: Mapping[str, Charges] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)  # what the tool calls a column: {"flops": "MACs"}
     why: Mapping[str, str] = field(default_factory=dict)  # operator kind → how it is counted, where weights do it
+    memory: Literal["most", "after"] = "most"  # what dev_max_mem_alloc reads: the most inside, or what is there after
 
 
 CONVENTIONS: Registry[Convention] = Registry("convention")

@@ -132,6 +132,7 @@ RASP_HEAD = convention(
         source="RASP, profiler/eval.py at its last commit (c45f9ad)",
         year=2020,
         level="module",
+        memory="after",
         charges=charges("flops macc params mem_r mem_w mem_rw", FORMULAS, REASONS, hollow=False),
     )
 )

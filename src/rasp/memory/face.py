@@ -11,7 +11,7 @@ from ..records import Trace
 from .allocators import OutOfMemory
 from .owners import KINDS, Owners
 from .plan import Plan, Settings
-from .readings import Readings, predicted
+from .readings import Inside, Readings, predicted
 from .targets import Target, target
 from .workspaces import workspaces
 
@@ -135,6 +135,20 @@ class Memory:
     def readings(self) -> Readings:
         """Around each module call, as a tool would read them that asks before and after."""
         return predicted(self.trace, self.plan)
+
+    @cached_property
+    def inside(self) -> Inside:
+        """What was allocated while each module call's operators ran, backward included."""
+        return Inside(self.trace, self.plan)
+
+    def serving(self, kind: str) -> dict[int, int]:
+        """Bytes of gradients, or of the optimiser's state, by the parameter's storage (-1: of none in particular)."""
+        found: dict[int, int] = {}
+        for index, storage in enumerate(self.trace.storages):
+            if storage.kind == kind:
+                place = self.trace.serves.get(index, -1)
+                found[place] = found.get(place, 0) + storage.nbytes
+        return found
 
     def _there_before(self) -> dict[str, int]:
         found: dict[str, int] = {}

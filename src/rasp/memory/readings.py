@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..records import Trace
-from .plan import Pass, Plan
+from .plan import FORWARD, Pass, Plan
 
 
 class Reading(NamedTuple):
@@ -65,3 +66,43 @@ def measured(info: dict[str, Any]) -> Readings | None:
         return None
     calls = {int(index): Reading(*values) for index, values in found["calls"].items()}
     return Readings(int(found["base"]), calls, str(found["device"]))
+
+
+class Inside:
+    """What was allocated in the pass that lasts while each call's own operators ran, its backward included."""
+
+    def __init__(self, trace: Trace, plan: Plan) -> None:
+        self.trace, self.plan = trace, plan
+
+    def before(self, call: int, own: bool) -> int:
+        """Allocated when a call begins; of its own work, when the first of its own operators does."""
+        start = self.first_own.get(call) if own else self.trace.calls[call].start
+        return _at(self.plan.steady, self.plan, len(self.trace.ops) if start is None else start)
+
+    @cached_property
+    def first_own(self) -> dict[int, int]:
+        """Call → the first operator of its own in the forward."""
+        found: dict[int, int] = {}
+        for number, op in enumerate(self.trace.ops):
+            if op.phase == FORWARD:
+                found.setdefault(op.owner, number)
+        return found
+
+    @cached_property
+    def own(self) -> dict[int, int]:
+        """Call → the most while its own operators ran, in any phase."""
+        found: dict[int, int] = {}
+        for op, most in zip(self.trace.ops, self.plan.steady.most):
+            found[op.owner] = max(found.get(op.owner, 0), most)
+        return found
+
+    @cached_property
+    def most(self) -> dict[int, int]:
+        """For each call the most while it or anything in it ran, in any phase."""
+        numbers = range(len(self.trace.calls))
+        found = {index: max(self.own.get(index, 0), self.before(index, own=False)) for index in numbers}
+        for index in reversed(numbers):
+            parent = self.trace.calls[index].parent
+            if 0 <= parent < index:
+                found[parent] = max(found[parent], found[index])
+        return found
