@@ -7,7 +7,9 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+import rasp
 from rasp.capture import capture
+from rasp.errors import InputError
 
 from .comparing import Call, assert_same, assert_sound, macs, names
 
@@ -261,3 +263,32 @@ def test_gradients_of_layers_out_of_reach_are_given_back(how, device):
     assert layer.bias.grad is None
     assert sum(macs(trace, BACKWARD).values()) == 3 * 2 * 8 * 8
     assert "add_" not in names(trace)  # nothing is added to a gradient that was there
+
+
+FUSED = {
+    "AdamW": lambda p, **how: torch.optim.AdamW(p, **how),
+    "Adam with amsgrad": lambda p, **how: torch.optim.Adam(p, amsgrad=True, **how),
+    "SGD with momentum": lambda p, **how: torch.optim.SGD(p, lr=0.1, momentum=0.9, **how),
+    "Adagrad": lambda p, **how: torch.optim.Adagrad(p, **how),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_a_fused_step_is_counted_on_shapes_and_does_the_same_work(name):
+    """Fused or not, the arithmetic is the same; fused, every state is read and written once."""
+    model = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3))
+    how = {"input_shape": (4, 8), "backward": True}
+    fused = rasp.profile(model, optimizer=lambda p: FUSED[name](p, fused=True), **how)
+    several = rasp.profile(model, optimizer=lambda p: FUSED[name](p, foreach=True), **how)
+    assert (fused.capture_mode, fused.uncounted) == ("meta", [])
+    assert fused.total("flops_opt") == several.total("flops_opt") > 0
+    assert fused.total("read_opt") <= several.total("read_opt")
+    real = rasp.profile(model, device="cpu", optimizer=lambda p: FUSED[name](p, fused=True), **how)
+    assert fused.total("flops_opt") == real.total("flops_opt")
+    users = FUSED[name](model.parameters(), fused=True)
+    assert rasp.profile(model, optimizer=users, **how).total("flops_opt") == fused.total("flops_opt")
+
+
+def test_an_optimizer_that_needs_a_closure_is_told():
+    with pytest.raises(InputError, match="needs closure"):
+        rasp.profile(nn.Linear(2, 2), input_shape=(1, 2), backward=True, optimizer=torch.optim.LBFGS)

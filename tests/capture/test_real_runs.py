@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import rasp
 from process_state import differences, model_state
 from rasp.capture import capture
 
@@ -162,3 +163,14 @@ def test_inputs_keep_their_strides_and_the_memory_they_share():
     assert trace.specs[0].args == expected.specs[0].args
     quantised = torch.quantize_per_tensor(base, 0.1, 0, torch.qint8)
     assert names(capture(Call(lambda m, x: x.dequantize()), (quantised,), device="cpu")[0]) == ["dequantize"]
+
+
+def test_nested_tensors_given_as_inputs():
+    """Both layouts; three and five rows are eight."""
+    for layout in (torch.strided, torch.jagged):
+        ragged = torch.nested.nested_tensor([torch.rand(3, 8), torch.rand(5, 8)], layout=layout)
+        profile = rasp.profile(nn.Sequential(nn.Linear(8, 6), nn.ReLU()), ragged)
+        assert (profile.capture_mode, profile.total("macs"), profile.uncounted) == ("real", 8 * 8 * 6, [])
+        assert profile.total("flops", convention="fvcore") is not None
+        with pytest.raises(rasp.ModelError, match="raised"):
+            rasp.profile(Call(lambda m, x: x.unflatten(-1, [3, 4])), ragged)

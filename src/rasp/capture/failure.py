@@ -11,6 +11,7 @@ from ..errors import CaptureError, ModelError, RaspError
 from . import inputs as given
 from .plans import META
 from .request import Request
+from .specs import tensor_spec
 from .values import DependsOnData
 
 LIBRARY = ("/torch/", "/rasp/capture/")
@@ -84,7 +85,7 @@ def model_error(stopped: Stopped, request: Request) -> RaspError:
         return error
     place = f" in module {stopped.path!r}" if stopped.path else ""
     fed = ", ".join(
-        f"{n.split('.', 1)[-1]} {tuple(t.shape)} {str(t.dtype).removeprefix('torch.')}"
+        f"{n.split('.', 1)[-1]} {tensor_spec(t).shape} {str(t.dtype).removeprefix('torch.')}"
         for n, t in given.tensors_in((request.args, request.kwargs))[:4]
     )
     first = str(error).strip().splitlines()[0] if str(error).strip() else "(no message)"

@@ -42,6 +42,7 @@ def spelled_later(
 
 def light(tensor: torch.Tensor, name: str) -> torch.Tensor:
     """The tensor itself where its values may matter (ids, masks, scalars), else a stand-in of its shape."""
-    if not tensor.is_floating_point() or tensor.numel() <= SMALL or tensor.layout is not torch.strided:
+    nested = tensor.layout is not torch.strided or tensor.is_nested
+    if nested or not tensor.is_floating_point() or tensor.numel() <= SMALL:
         return tensor
     return given.likeness(tensor)

@@ -9,6 +9,7 @@ import torch
 META = torch.device("meta")
 Tensor = torch.Tensor
 Parameter = torch.nn.Parameter
+shut = torch._C._set_throw_on_mutable_data_ptr  # type: ignore[attr-defined]  # asked for its memory, a stand-in raises
 
 # Views whose schemas do not say so, and in-place view operators. They share storage, so they are run, never remembered.
 UNDECLARED_VIEWS = {

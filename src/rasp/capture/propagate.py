@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..records import OpSpec
 from .blueprint import forget_all
-from .plans import META, PLANS, Plan, duplicates, plan_of, scan
+from .plans import META, PLANS, Plan, duplicates, plan_of, scan, shut
 from .recorder import FORWARD, Recorder
 from .routes import recurrent_outputs
 from .shapes import SHAPES
@@ -140,6 +140,7 @@ class Propagation(TorchDispatchMode):
         if entry.single:
             shape, stride, dtype, nbytes = entry.made[0]
             out: Any = empty_strided(shape, stride, dtype=dtype, device=META)
+            shut(out)
             writes: tuple[int, ...] = (rec.birth(out, nbytes),)
         else:
             out, writes = self.make(entry)
@@ -286,6 +287,7 @@ class Propagation(TorchDispatchMode):
             if item.__class__ is tuple and len(item) == 4:
                 shape, stride, dtype, nbytes = item
                 out = empty_strided(shape, stride, dtype=dtype, device=META)
+                shut(out)
                 if nbytes:  # what holds nothing (saved statistics in evaluation) is found when it is used
                     writes.append(self.rec.birth(out, nbytes))
                 outs.append(out)
@@ -342,6 +344,7 @@ class Propagation(TorchDispatchMode):
         if held is None:
             span = storage.nbytes() // tensor.element_size()
             base = empty_strided((span,), (1,), dtype=tensor.dtype, device=META)
+            shut(base)
             index = self.rec.birth(base, storage.nbytes(), "constant")
             self.rec.born[index] = -1
             if not tensor.dtype.is_floating_point or span <= SMALL:
@@ -366,6 +369,7 @@ class Propagation(TorchDispatchMode):
     def constant(self, real: Tensor) -> Tensor:
         """A fresh stand-in whose value is known."""
         out = empty_strided(real.shape, real.stride(), dtype=real.dtype, device=META)
+        shut(out)
         index = self.rec.birth(out, real.untyped_storage().nbytes())
         self.values.know(index, real)
         return out

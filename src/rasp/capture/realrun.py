@@ -50,6 +50,8 @@ class RealRun(TorchDispatchMode):
         tensors: list[Tensor] = []
         collect((args, kwargs), tensors)
         reads = tuple(self.at(t) for t in tensors)
+        if self.rec.lent:
+            self.rec.check_lent(tensors, reads)
         out = func(*args, **kwargs)
         self.note(plan, func, args, kwargs, out, tensors, reads)
         return out
@@ -64,7 +66,10 @@ class RealRun(TorchDispatchMode):
             value = args[position] if position < len(args) else kwargs.get(name)
             if value is not None:
                 collect(value, outs)
-        writes = tuple(dict.fromkeys(self.at(t, fresh=True) for t in outs))
+        written = [self.at(t, fresh=True) for t in outs]
+        if self.rec.lent:
+            self.rec.lent.written(outs, written)
+        writes = tuple(dict.fromkeys(written))
         if plan.hollow:
             self.rec.hollow.update(w for w in writes if self.rec.kinds[w] == "activation")
         if not plan.work or plan.kind == "ignore":
@@ -104,6 +109,13 @@ class RealRun(TorchDispatchMode):
         ):  # memory of another library (numpy, dlpack) that appeared in the run
             self.rec.note_untraced("outside of torch", index)
         return index
+
+    def lend(self, tensor: Tensor) -> None:
+        """A forward takes the memory of one of its tensors out of torch."""
+        if tensor.layout is torch.strided and not tensor.is_nested:
+            index = self.at(tensor)
+            if self.rec.kinds[index] not in USERS and index not in self.rec.hollow:
+                self.rec.lent.lend(index, tensor)
 
     def protect(self, plan: Plan, args: Any, kwargs: Any) -> None:
         """Keep a copy of a user's storage before it is written for the first time."""

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..records import PHASES, ModuleCall, OpCall, OpSpec, Storage, TensorSpec
+from .lent import Lent
 from .specs import tensor_spec
 
 FORWARD, BACKWARD, RECOMPUTE, OPTIMISER = range(len(PHASES))
@@ -43,6 +44,7 @@ class Recorder:
         self.by_address: dict[int, int] = {}
         self.watches: list[_Watch] = []
         self.hollow: set[int] = set()
+        self.lent = Lent()
         self.untraced: dict[tuple[int, str], int] = {}
         self.turn: int | None = None
         self.returned: list[int] = []
@@ -157,10 +159,17 @@ class Recorder:
                 index = self.by_address.get(tensor.untyped_storage()._cdata)
                 if index is not None and index not in self.returned:
                     self.returned.append(index)
+                if self.lent and index is not None:
+                    self.check_lent([tensor], [index])
                 if index in self.hollow and self.sizes[index]:
                     self.note_untraced("empty", index)
                 elif index is None and tensor.device.type != "meta" and not tensor.untyped_storage().resizable():
                     self.note_untraced("outside of torch", self.before(tensor, "activation"))
+
+    def check_lent(self, tensors: Iterable[torch.Tensor], indices: Iterable[int]) -> None:
+        """A storage handed out of torch that holds something new was written out of our sight."""
+        for index in self.lent.changed(tensors, indices):
+            self.note_untraced("outside of torch", index)
 
     def note_untraced(self, name: str, index: int) -> None:
         self.hollow.discard(index)

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .plans import META
 from .specs import tensor_spec
+from .values import DependsOnData
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -83,8 +84,8 @@ def routed(mode: Any, *, key: str, recurrent: bool) -> Iterator[None]:
 
 
 def _patch() -> None:
-    """Three methods of Tensor lose a known value before any operator is dispatched: stand before them as well."""
-    for name, ours in (("__getitem__", _getitem), ("tolist", _tolist), ("numpy", _numpy)):
+    """Methods of Tensor that lose a known value, or hand out memory, before any operator is dispatched."""
+    for name, ours in METHODS.items():
         if name in vars(torch.Tensor):  # they are inherited, unless somebody else stands there
             _before[name] = vars(torch.Tensor)[name]
         setattr(torch.Tensor, name, ours)
@@ -92,7 +93,7 @@ def _patch() -> None:
 
 
 def _unpatch() -> None:
-    for name in ("__getitem__", "tolist", "numpy"):
+    for name in METHODS:
         if name in _before:
             setattr(torch.Tensor, name, _before.pop(name))
         else:
@@ -131,8 +132,28 @@ def _tolist(self: Tensor) -> Any:
 
 
 def _numpy(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """A known value as an array that must not be written: no operator would tell, so whoever does gets a real run."""
     with _disable_current_modes():
-        return _BASE.numpy(_known(self, "numpy"), *args, **kwargs)
+        array = _BASE.numpy(_known(self, "numpy"), *args, **kwargs)
+    if self.device == META:
+        array.flags.writeable = False
+    else:
+        _lent(self)
+    return array
+
+
+def _data_ptr(self: Tensor) -> int:
+    if self.device == META and hasattr(getattr(_current, "mode", None), "real"):
+        raise DependsOnData("data_ptr", [tuple(self.shape)], "asks for the address of a tensor's memory")
+    _lent(self)
+    return int(_BASE.data_ptr(self))
+
+
+def _lent(tensor: Tensor) -> None:
+    """In a real run, memory that was handed out is looked at when torch uses it next."""
+    lend = getattr(getattr(_current, "mode", None), "lend", None)
+    if lend is not None:
+        lend(tensor)
 
 
 def _known(tensor: Tensor, name: str) -> Tensor:
@@ -341,4 +362,5 @@ def recurrent_outputs(op: Any, args: Any) -> tuple[Tensor, ...]:
     return (out, *(torch.empty(tuple(s.shape), dtype=s.dtype, device=META) for s in states))
 
 
+METHODS = {"__getitem__": _getitem, "tolist": _tolist, "numpy": _numpy, "data_ptr": _data_ptr}
 _KERNELS: dict[str, Any] = {"scaled_dot_product_attention": _attention, PADDED: _pad_packed, "dropout": _dropout}

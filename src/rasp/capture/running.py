@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -22,6 +21,7 @@ from .request import Request
 from .routes import routed
 from .specs import structure, tensor_spec
 from .standin import StandIns
+from .stepping import fused_on_meta, optimizer_of
 from .values import Values
 
 Tensor = torch.Tensor
@@ -158,17 +158,11 @@ class Run:
     def _step(self, parameters: list[Tensor], places: dict[Tensor, int]) -> None:
         self.rec.phase = OPTIMISER
         request = self.request
-        make = request.optimizer
-        if isinstance(make, torch.optim.Optimizer):
-            make = same_optimizer(make, self.stand.stand_ins)
-        optimizer = make(parameters)
-        if not hasattr(optimizer, "step"):
-            raise InputError(
-                f"optimizer= must give an object with step(), e.g. torch.optim.AdamW; got {type(optimizer).__name__}."
-            )
-        if request.ways is not None:
-            request.ways.prepare(optimizer)
-        optimizer.step()
+        with fused_on_meta():
+            optimizer = optimizer_of(request.optimizer, parameters, self.stand.stand_ins)
+            if request.ways is not None:
+                request.ways.prepare(optimizer)
+            optimizer.step()
         self.held = optimizer
         for parameter, state in getattr(optimizer, "state", {}).items():
             place = places.get(parameter) if isinstance(parameter, Tensor) else None
@@ -231,15 +225,3 @@ def default_loss(out: Any) -> Any:
     for part in parts[1:]:
         total = total + part
     return total
-
-
-def same_optimizer(optimizer: torch.optim.Optimizer, stand_ins: dict[int, Tensor]) -> Callable[[list[Tensor]], Any]:
-    """The user's own optimizer again, on the stand-ins, with the same groups and options."""
-    groups = [
-        {
-            **{k: v for k, v in g.items() if k != "params"},
-            "params": [stand_ins[id(p)] for p in g["params"] if id(p) in stand_ins],
-        }
-        for g in optimizer.param_groups
-    ]
-    return lambda _: type(optimizer)(groups)  # type: ignore[call-arg,arg-type]

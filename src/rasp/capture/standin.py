@@ -20,7 +20,7 @@ from torch import nn
 
 from ..records import ModuleInfo, TensorInfo, TensorSpec
 from .blueprint import Blueprint, look, put, take
-from .plans import META
+from .plans import META, shut
 from .recorder import Recorder
 from .specs import known_spec as _spec_get
 from .specs import spec_of, tensor_spec
@@ -275,6 +275,7 @@ class StandIns:
                 held[name] = self._registered(tensor, prefix + name, info, kind)
                 continue
             stand_in = empty_strided(shape, stride, dtype=dtype, device=META)
+            shut(stand_in)
             originals[address] = (stand_in, storage)
             index = rec.lasting(stand_in, size, kind)
             if cls is Parameter:
@@ -343,10 +344,12 @@ class StandIns:
         base = self.originals.get(storage._cdata, (None, None))[0]
         if base is None and size == tensor.nbytes and size:
             base = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device=META)
+            shut(base)
             self.originals[storage._cdata] = (base, storage)
             return base
         if base is None:
             base = torch.empty(size // max(tensor.element_size(), 1), dtype=dtype, device=META)
+            shut(base)
             self.originals[storage._cdata] = (base, storage)
         if base.dtype != dtype:
             base = base.view(dtype)

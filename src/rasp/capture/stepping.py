@@ -1,0 +1,59 @@
+"""The optimizer of a training step, on the stand-ins of the parameters."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from ..errors import InputError
+
+Tensor = torch.Tensor
+FUSED = "_get_fused_kernels_supported_devices"
+
+
+def optimizer_of(given: Any, parameters: list[Tensor], stand_ins: dict[int, Tensor]) -> Any:
+    """What `optimizer=` names (a class, a function of the parameters, or the user's own optimizer), on stand-ins."""
+    made = _again(given, stand_ins) if isinstance(given, torch.optim.Optimizer) else given(parameters)
+    if not hasattr(made, "step"):
+        raise InputError(
+            f"optimizer= must give an object with step(), e.g. torch.optim.AdamW; got {type(made).__name__}."
+        )
+    needed = [p.name for p in inspect.signature(made.step).parameters.values() if p.default is p.empty and p.kind < 2]
+    if needed:
+        raise InputError(
+            f"{type(made).__name__}.step() needs {', '.join(needed)}: it runs the model several times within one step. "
+            "Profile with backward=True and without optimizer=, and multiply by the number of evaluations."
+        )
+    return made
+
+
+def _again(optimizer: torch.optim.Optimizer, stand_ins: dict[int, Tensor]) -> torch.optim.Optimizer:
+    """The user's own optimizer again, with the same groups and options."""
+    groups = [
+        {
+            **{k: v for k, v in g.items() if k != "params"},
+            "params": [stand_ins[id(p)] for p in g["params"] if id(p) in stand_ins],
+        }
+        for g in optimizer.param_groups
+    ]
+    return type(optimizer)(groups)  # type: ignore[call-arg,arg-type]
+
+
+@contextmanager
+def fused_on_meta() -> Iterator[None]:
+    """Fused optimizers refuse parameters on meta, where there is nothing to compute: let them through."""
+    room = sys.modules["torch.optim.optimizer"]
+    known = getattr(room, FUSED, None)
+    if known is None:
+        yield
+        return
+    setattr(room, FUSED, lambda: [*known(), "meta"])
+    try:
+        yield
+    finally:
+        setattr(room, FUSED, known)
