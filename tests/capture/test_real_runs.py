@@ -169,8 +169,9 @@ def test_nested_tensors_given_as_inputs():
     """Both layouts; three and five rows are eight."""
     for layout in (torch.strided, torch.jagged):
         ragged = torch.nested.nested_tensor([torch.rand(3, 8), torch.rand(5, 8)], layout=layout)
-        profile = rasp.profile(nn.Sequential(nn.Linear(8, 6), nn.ReLU()), ragged)
+        model = nn.Sequential(nn.Linear(8, 6), nn.ReLU())
+        profile = rasp.profile(model, ragged)
         assert (profile.capture_mode, profile.total("macs"), profile.uncounted) == ("real", 8 * 8 * 6, [])
-        assert profile.total("flops", convention="fvcore") is not None
+        assert profile.total("flops", convention="fvcore") == 8 * 8 * 6
         with pytest.raises(rasp.ModelError, match="raised"):
             rasp.profile(Call(lambda m, x: x.unflatten(-1, [3, 4])), ragged)
