@@ -95,7 +95,7 @@ def profile(
         **how,
         device=None if on_cuda is not None else device,
         functions=functions,
-        ways=ways_of(machine) if memory and allocator == "cuda" else None,
+        ways=ways_of(machine) if memory and allocator != "cpu" else None,
     )
     if convention is not None:
         info["convention"] = convention
