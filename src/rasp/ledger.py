@@ -160,7 +160,8 @@ class Ledger:
     @cached_property
     def memory(self) -> Memory:
         """The run's memory, predicted for the target that was asked for."""
-        return Memory(self.trace, Settings(**self.source.info.get("memory", {})))
+        info = self.source.info
+        return Memory(self.trace, Settings(**info.get("memory", {})), info.get("measured_memory"))
 
     @cached_property
     def readings(self) -> Readings:

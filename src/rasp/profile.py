@@ -155,6 +155,8 @@ class Profile:
         found = report.tree(view, root, self._tree_columns, self._title, depth)
         if depth < max(levels):
             found.notes.append(f"{depth} of {max(levels)} levels shown")
+        if "memory" in self.info:
+            found.notes.append(f"{self.memory.summary}; print(profile.memory) shows when, and who holds it")
         return self._explained(view, found)
 
     def text(self, style: str = "tree", **options: Any) -> str:
@@ -170,8 +172,12 @@ class Profile:
 
     @property
     def _tree_columns(self) -> tuple[str, ...]:
-        """The usual columns, and the backward's work where there was one."""
-        return (*TREE[:-1], "flops_bwd", TREE[-1]) if any(op.phase == BACKWARD for op in self.trace.ops) else TREE
+        """The usual columns, the backward's work where there was one, memory where it was asked for."""
+        trained, held = any(op.phase == BACKWARD for op in self.trace.ops), "memory" in self.info
+        return (
+            *TREE[:-1], *(["flops_bwd"] if trained else []), *(["peak"] if held else []),
+            *(["saved"] if held and trained else []), TREE[-1],
+        )  # fmt: skip
 
     @property
     def _title(self) -> str:

@@ -21,8 +21,8 @@ def memory(model: nn.Module, shape: Any, **how: Any) -> Memory:
     return rasp.profile(model, input_shape=shape, memory=True, **{"allocator": "none", **how}).memory
 
 
-def owner(found: Memory, but: tuple[str, ...] = ("parameters", "inputs")) -> dict[str, Any]:
-    """The largest at the peak that is neither parameter nor input."""
+def owner(found: Memory, but: tuple[str, ...] = ("parameters", "inputs", "workspace")) -> dict[str, Any]:
+    """The largest at the peak that the run made and keeps."""
     return next(row for row in found.at_peak(None) if row["kind"] not in but)
 
 
@@ -148,7 +148,7 @@ def test_a_checkpointed_block_holds_its_insides_only_while_it_is_computed_again(
     assert {row["bytes"] for row in top} == {16 * MIB}
     assert {row["module"] for row in top} <= {"blocks.3.0", "blocks.3.1", "blocks.3.2"}
     assert {row["kind"] for row in top} == {"temporaries"}, "made again in the backward, not saved by the forward"
-    assert found.by_kind()["saved for backward"] == pytest.approx(4 * MIB, rel=0.01), "each block's output"
+    assert found.by_kind()["saved for backward"] == pytest.approx(3 * MIB, rel=0.01), "blocks' outputs"
     assert plain.peak - found.peak > 5 * 16 * MIB
 
 
@@ -291,6 +291,7 @@ def test_kinds_add_up_to_what_is_allocated(name: str, allocator: str) -> None:
     assert sum(found.by_kind().values()) == found.peak
     assert sum(row["bytes"] for row in found.at_peak(None)) == found.peak
     assert line[found.plan.steady.at][1] == found.by_kind()
+    assert any(kinds["gradients"] for _, kinds in line) == ("backward" in how)
     assert found.base <= found.peak <= found.reserved or allocator != "cuda"
     assert found.base <= found.peak_first
     assert len(found.at_peak(3)) == 3

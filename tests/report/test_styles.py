@@ -129,4 +129,4 @@ def test_a_style_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_pat
     assert run(["stat", "mobilenet_v2", "--style", "summary", "--columns", "output_size,mult_adds"]) == 0
     assert "Mult-Adds" in capsys.readouterr().out
     assert run(["stat", "mobilenet_v2", "--style", "nothing"]) == 2
-    assert "Known: repr, summary" in capsys.readouterr().err
+    assert "Known: memory, repr, summary" in capsys.readouterr().err

@@ -134,14 +134,19 @@ def saved(entry: Entry, view: View) -> int | None:
     """Bytes of activations made here in the forward that the backward needs; not available without a backward."""
     if BACKWARD not in view.ledger.phases:
         return None
-    return view.ledger.memory.saved_by(view.ledger.homes).get(entry.call, 0) if entry.call is not None else 0
+    if entry.call is None:
+        return 0
+    held = view.ledger.memory.saved
+    if entry.call not in view.ledger.ruled:
+        return held.get(entry.call, 0)
+    return sum(held.get(call, 0) for call, home in enumerate(view.ledger.homes) if home == entry.call)
 
 
 @per_tensor("grad_bytes", "gradients", unit="B", form="bytes")
 def grad_bytes(tensor: TensorInfo, view: View) -> int:
     """Bytes of the gradients that a backward leaves: those of trainable parameters, in their dtype."""
     if view.trace.serves:
-        return view.ledger.memory.serving("gradient").get(tensor.storage, 0) if tensor.kind == "parameter" else 0
+        return view.ledger.memory.serving["gradient"].get(tensor.storage, 0) if tensor.kind == "parameter" else 0
     return tensor.nbytes if tensor.kind == "parameter" and tensor.trainable else 0
 
 
@@ -150,5 +155,5 @@ def optimizer_bytes(part: Part, view: View) -> int | None:
     """Bytes of the optimiser's state for the parameters (in the total all of it); not available without a step."""
     if OPTIMISER not in view.ledger.phases:
         return None
-    held = view.ledger.memory.serving("optimiser state")
+    held = view.ledger.memory.serving["optimiser state"]
     return sum(held.values()) if part.whole else view.sum_tensors(part, lambda tensor, _: held.get(tensor.storage, 0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +9,7 @@ from .. import units
 from ..records import Trace
 from .allocators import OutOfMemory
 from .owners import KINDS, Owners
+from .picture import told
 from .plan import Plan, Settings
 from .readings import Inside, Readings, predicted
 from .targets import Target, target
@@ -23,12 +23,14 @@ class Memory:
 
     `base` is allocated before the call: parameters, buffers and inputs. `peak` is the most allocated, `base` included;
     of training the second step's, in which the optimiser's state is there from the start (`peak_first`: the first's).
-    `reserved` is what the allocator takes from the device in all.
+    `reserved` is what the allocator takes from the device in all. `measured` has the same of a device that ran it
+    (device, base, peak, peak_first), or is None.
     """
 
-    def __init__(self, trace: Trace, settings: Settings | None = None) -> None:
+    def __init__(self, trace: Trace, settings: Settings | None = None, measured: dict[str, Any] | None = None) -> None:
         self.trace = trace
         self.settings = settings or Settings()
+        self.measured: dict[str, Any] | None = measured and {"device": measured["device"], **measured["whole"]}
         self.target: Target = target(self.settings.target)
 
     @cached_property
@@ -86,9 +88,9 @@ class Memory:
         return min(low.steady.peak, self.peak), max(high.steady.peak, self.peak)
 
     def timeline(self) -> list[tuple[int, dict[str, int]]]:
-        """(operator, {kind: bytes}) for every operator: what is there while it runs; kinds add up to what is allocated.
+        """(operator, {kind: bytes}) for every operator: what is there while it runs.
 
-        A kernel's workspace is counted as if all outputs were there already.
+        Kinds add up to the most allocated; `workspace` is what a kernel takes for itself beside all that it makes.
         """
         owners, plan = self.owners, self.plan
         current = dict.fromkeys(KINDS, 0)
@@ -103,7 +105,8 @@ class Memory:
             for index in plan.births.get(number, ()):
                 if index in plan.steady.charged and self._comes_and_goes(index):
                     current[owners.kind(index)] += plan.steady.charged[index]
-            found.append((number, {**current, "workspace": plan.steady.beside[number]}))
+            beside = max(plan.steady.most[number] - sum(current.values()), 0)
+            found.append((number, {**current, "workspace": beside}))
         return found
 
     def _comes_and_goes(self, index: int) -> bool:
@@ -121,13 +124,14 @@ class Memory:
         found["workspace"] = max(self.peak - sum(found.values()), 0)
         return found
 
-    def saved_by(self, homes: Sequence[int]) -> dict[int, int]:
-        """Bytes saved for the backward, by the call (of those that `homes` charges to) whose forward made them."""
+    @cached_property
+    def saved(self) -> dict[int, int]:
+        """Bytes saved for the backward, by the call whose forward made them."""
         found: dict[int, int] = {}
         for index in self.owners.saved:
             maker = self.owners.maker.get(index)
             if maker is not None:
-                call = homes[max(self.trace.ops[maker].owner, 0)]
+                call = max(self.trace.ops[maker].owner, 0)
                 found[call] = found.get(call, 0) + self.plan.steady.charged.get(index, 0)
         return found
 
@@ -141,13 +145,14 @@ class Memory:
         """What was allocated while each module call's operators ran, backward included."""
         return Inside(self.trace, self.plan)
 
-    def serving(self, kind: str) -> dict[int, int]:
-        """Bytes of gradients, or of the optimiser's state, by the parameter's storage (-1: of none in particular)."""
-        found: dict[int, int] = {}
+    @cached_property
+    def serving(self) -> dict[str, dict[int, int]]:
+        """Bytes of gradients and of the optimiser's state, by the parameter's storage (-1: of none in particular)."""
+        found: dict[str, dict[int, int]] = {"gradient": {}, "optimiser state": {}}
         for index, storage in enumerate(self.trace.storages):
-            if storage.kind == kind:
+            if storage.kind in found:
                 place = self.trace.serves.get(index, -1)
-                found[place] = found.get(place, 0) + storage.nbytes
+                found[storage.kind][place] = found[storage.kind].get(place, 0) + storage.nbytes
         return found
 
     def _there_before(self) -> dict[str, int]:
@@ -163,7 +168,7 @@ class Memory:
         if at < 0:
             return []
         rows = [self.owners.described(index, at) for index in self._largest(at, n)]
-        beside = self.plan.steady.beside[at]
+        beside = self.by_kind()["workspace"]
         if beside:
             op = self.trace.ops[at]
             estimate = self.plan.estimates[op.spec]
@@ -176,6 +181,21 @@ class Memory:
     def _largest(self, at: int, n: int | None) -> list[int]:
         alive = sorted(self.owners.alive(at), key=lambda index: -self.plan.steady.charged[index])
         return alive if n is None else alive[:n]
+
+    @property
+    def summary(self) -> str:
+        """The peak in one sentence."""
+        at = self.plan.steady.at
+        where = f", at {self.owners.operator(at).partition('::')[2]} in {self.owners.place(at)}" if at >= 0 else ""
+        before = f"{units.size(self.base)} before the run"
+        return f"memory peak {units.size(self.peak)} on {self.target.name}, {before}{where}"
+
+    def text(self, width: int = 80, owners: int = 8) -> str:
+        """The memory as a page: sums, what is allocated over time, and who holds it at the peak."""
+        return told(self, width, owners)
+
+    def __str__(self) -> str:
+        return self.text()
 
     def __repr__(self) -> str:
         return (

@@ -185,8 +185,12 @@ class Owners:
         if index in self.saved and number >= self.turn:
             last = self.readers[index][-1]
             return f"was saved for {self.place(last)} ({self.operator(last).partition('::')[2]}), which is about to end"
-        for call in reversed(self.trace.calls):
-            if call.end == storage.died and call.start <= storage.born:
+        ended = [call for call in self.trace.calls if call.end == storage.died]
+        for call in ended:
+            if call.start > storage.born and any(call.start <= n < call.end for n in self.readers.get(index, ())):
+                return f"input of {self.trace.modules[call.module].path}, held until that returns"
+        for call in reversed(ended):
+            if call.start <= storage.born:
                 path = self.trace.modules[call.module].path or "the model itself"
                 return f"held by a variable in the forward of {path}, though nothing reads it again"
         return "held though nothing reads it again: by a variable, or by autograd"

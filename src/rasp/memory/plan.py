@@ -70,9 +70,8 @@ class Plan:
             self.handles[index] = self.allocator.take(trace.storages[index].nbytes)
         self.base = self.allocator.allocated
         self.first = self._pass(frozenset())
-        self.lasting = frozenset(
-            index for index, storage in enumerate(trace.storages) if storage.kind == "optimiser state"
-        )
+        kept = ("optimiser state", "gradient") if settings.keep_gradients else ("optimiser state",)
+        self.lasting = frozenset(index for index, storage in enumerate(trace.storages) if storage.kind in kept)
         self._between()
         self.steady = self._pass(self.lasting)
         self.reserved = self.allocator.most_reserved
@@ -85,9 +84,8 @@ class Plan:
 
     def _between(self) -> None:
         """Between two steps everything goes but what was there before, the optimiser's state and gradients kept."""
-        kept = {"optimiser state", "gradient"} if self.settings.keep_gradients else {"optimiser state"}
         for index, storage in enumerate(self.trace.storages):
-            if storage.born >= 0 and storage.kind not in kept and self.handles[index] is not None:
+            if storage.born >= 0 and index not in self.lasting and self.handles[index] is not None:
                 self._free(index)
 
     def _pass(self, skipped: frozenset[int]) -> Pass:
@@ -95,8 +93,6 @@ class Plan:
         found = Pass()
         allocator, storages = self.allocator, self.trace.storages
         births, deaths, estimates = self.births, self.deaths, self.estimates
-        if self.settings.keep_gradients:
-            skipped = skipped.union(i for i, h in enumerate(self.handles) if h is not None)
         found.charged.update((i, allocator.charged(h)) for i, h in enumerate(self.handles) if h is not None)
         for number, op in enumerate(self.trace.ops):
             for index in deaths.get(number, ()):
@@ -111,6 +107,8 @@ class Plan:
                 while transients and transients[0].after <= position:
                     beside = max(beside, self._transient(transients.pop(0).nbytes))
                 if index in skipped:
+                    if storages[index].kind == "gradient":  # the new one is there until it is added to the old
+                        beside = max(beside, self._transient(storages[index].nbytes))
                     continue
                 handle = self.handles[index] = allocator.take(storages[index].nbytes)
                 found.charged[index] = allocator.charged(handle)
