@@ -300,6 +300,24 @@ WRONG = {
     ),
     "an unknown dtype to cast to": (linear, {"inputs": x, "dtype": "floaty"}, rasp.InputError, "floaty"),
     "an unknown autocast": (linear, {"inputs": x, "autocast": "fast"}, rasp.InputError, "fast"),
+    "autocast to integers": (linear, {"inputs": x, "autocast": "int8"}, rasp.InputError, "bfloat16 or float16"),
+    "a model cast to integers": (linear, {"inputs": x, "dtype": "int8"}, rasp.InputError, "not a floating dtype"),
+    "a model without data to run": (
+        nn.Linear(8, 4, device="meta"), {"inputs": x, "device": "cpu"}, rasp.InputError, "holds no data",
+    ),
+    "an optimiser by name": (
+        linear, {"inputs": x, "backward": True, "optimizer": "sgd"}, rasp.InputError, "optimizer= takes",
+    ),
+    "an optimiser that raises": (
+        linear, {"inputs": x, "backward": True, "optimizer": lambda p: 1 / 0}, rasp.ModelError, "The optimizer raised",
+    ),
+    "a loss by name": (linear, {"inputs": x, "backward": True, "loss": "mse"}, rasp.InputError, "loss= takes"),
+    "a loss that raises": (
+        linear, {"inputs": x, "backward": True, "loss": lambda out: 1 / 0}, rasp.ModelError, "The loss or its backward",
+    ),
+    "a loss of no parameter": (
+        linear, {"inputs": x, "backward": True, "loss": lambda out: torch.ones(())}, rasp.InputError, "loss= returned",
+    ),
     "no backward in it": (nn.Flatten(), {"inputs": x, "backward": True}, rasp.InputError, "nothing to run backward"),
     "a frozen backward": (
         nn.Linear(8, 4).requires_grad_(False), {"inputs": x, "backward": True}, rasp.InputError, "Unfreeze",

@@ -242,9 +242,13 @@ def test_other_conventions_stand_beside() -> None:
         (lambda p: p.rows("tap"), "Did you mean 'tape'"),
         (lambda p: p.table().render("jsn"), "Did you mean 'json'"),
         (lambda p: p.save("report.cvs"), "Did you mean '.csv'"),
-        (lambda p: p.save("report"), "suffix"),
     ],
 )
 def test_unknown_names_are_refused_with_a_suggestion(ask: object, words: str) -> None:
     with pytest.raises(rasp.UnknownName, match=words):
         ask(profile(blocks()))
+
+
+def test_a_file_without_a_suffix_is_refused() -> None:
+    with pytest.raises(rasp.InputError, match="report has no suffix .* .csv"):
+        profile(blocks()).save("report")

@@ -10,6 +10,7 @@ import torch
 from ..errors import CaptureError, ModelError, RaspError
 from . import inputs as given
 from .plans import META
+from .recorder import BACKWARD, FORWARD, OPTIMISER
 from .request import Request
 from .specs import tensor_spec
 from .values import DependsOnData
@@ -20,9 +21,9 @@ LIBRARY = ("/torch/", "/rasp/capture/")
 class Stopped(Exception):
     """A run did not come to its end."""
 
-    def __init__(self, error: BaseException, path: str | None) -> None:
+    def __init__(self, error: BaseException, path: str | None, phase: int = FORWARD) -> None:
         super().__init__(str(error))
-        self.error, self.path = error, path
+        self.error, self.path, self.phase = error, path, phase
 
 
 def raised_by_model(error: BaseException) -> bool:
@@ -83,6 +84,9 @@ def model_error(stopped: Stopped, request: Request) -> RaspError:
     error = stopped.error
     if isinstance(error, RaspError):
         return error
+    who = {BACKWARD: "The loss or its backward", OPTIMISER: "The optimizer"}.get(
+        stopped.phase, type(request.model).__name__
+    )
     place = f" in module {stopped.path!r}" if stopped.path else ""
     fed = ", ".join(
         f"{n.split('.', 1)[-1]} {tensor_spec(t).shape} {str(t.dtype).removeprefix('torch.')}"
@@ -90,6 +94,6 @@ def model_error(stopped: Stopped, request: Request) -> RaspError:
     )
     first = str(error).strip().splitlines()[0] if str(error).strip() else "(no message)"
     return ModelError(
-        f"{type(request.model).__name__} raised {type(error).__name__}{place}: {first} "
+        f"{who} raised {type(error).__name__}{place}: {first} "
         f"[inputs: {fed or 'none'}]. If the model runs outside of rasp, check that the inputs are the same."
     )

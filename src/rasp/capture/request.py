@@ -68,24 +68,28 @@ def make_request(
         raise InputError(f"mode={mode!r} is not known. Use 'eval', 'train' or 'as-is' (keep the model's own flags).")
     if optimizer is not None and not backward:
         raise InputError("optimizer= needs backward=True: a step uses the gradients of a backward.")
+    for name, value in (("optimizer", optimizer), ("loss", loss)):
+        if value is not None and not callable(value) and not (name == "optimizer" and hasattr(value, "step")):
+            raise InputError(_CALLED[name] + f" Got {value!r}.")
     training = {"eval": False, "train": True, "as-is": None}[mode]
     inner = unwrapped(model)
     _check_callable(inner)
     args, named = given.arguments(inner, inputs, input_shape, kwargs, dtypes)
     _check_sizes(args, named)
-    cast = (
-        ambient()
-        if autocast is None
-        else None
-        if autocast is False
-        else given.as_dtype("bfloat16" if autocast is True else autocast)
-    )
+    cast = ambient() if autocast is None else _lower(autocast)
     return Request(
         inner, args, named, training, bool(backward), optimizer, loss,
-        None if dtype is None else given.as_dtype(dtype), cast, memo,
+        None if dtype is None else _floating(dtype), cast, memo,
         scatters=isinstance(model, nn.DataParallel), functions=functions, ways=ways,
         checkpointed=checkpointed, probe=probe,
     )  # fmt: skip
+
+
+_CALLED = {
+    "optimizer": "optimizer= takes a class (torch.optim.AdamW), a function of the parameters "
+    "(lambda p: torch.optim.SGD(p, lr=0.1)) or an optimizer of this model.",
+    "loss": "loss= takes a function of the model's output that returns a tensor (lambda out: out.mean()).",
+}
 
 
 def _check_callable(model: nn.Module) -> None:
@@ -107,6 +111,29 @@ def _check_sizes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             f"Input {name.split('.', 1)[-1]} of shape {shape} has no elements, so every count would be 0. "
             "Give a batch of at least 1; the shape includes the batch."
         )
+
+
+def _lower(autocast: Any) -> torch.dtype | None:
+    """The dtype autocast computes in; None where it is switched off."""
+    if autocast is False:
+        return None
+    found = given.as_dtype("bfloat16" if autocast is True else autocast)
+    if found not in (torch.bfloat16, torch.float16):
+        raise InputError(
+            f"autocast={autocast!r}: autocast computes in bfloat16 or float16. Use 'bfloat16' or 'float16'."
+        )
+    return found
+
+
+def _floating(dtype: Any) -> torch.dtype:
+    """The dtype that stands in for the model's floating ones."""
+    found = given.as_dtype(dtype)
+    if not found.is_floating_point:
+        raise InputError(
+            f"dtype={dtype!r} is not a floating dtype: it says what the model's floating tensors would be, "
+            "e.g. 'bfloat16'. Dtypes of inputs are given as dtypes=."
+        )
+    return found
 
 
 def device_of(device: Any) -> torch.device | None:
@@ -131,6 +158,11 @@ def device_of(device: Any) -> torch.device | None:
 
 def check_devices(request: Request, where: torch.device | None) -> None:
     """Inputs on another device than the model's would fail in the user's own call: say so."""
+    if where is not None and where.type != "meta" and _hollow(request):
+        raise InputError(
+            f"device='{where}' was asked for, but the model is on the meta device and holds no data to run with. "
+            "Leave device out to profile on shapes alone, or give the model data (model.to_empty(device=...))."
+        )
     if where is not None or request.scatters:
         return
     home = home_of(request.model)
@@ -146,6 +178,10 @@ def check_devices(request: Request, where: torch.device | None) -> None:
             f"Input {label} is on {tensor.device}, the model is on {home}. Move it (.to('{home}')), "
             f"or give input_shape={tuple(tensor.shape)} to profile without data."
         )
+
+
+def _hollow(request: Request) -> bool:
+    return any(t.is_meta for t in itertools.chain(request.model.parameters(), request.model.buffers()))
 
 
 def home_of(model: nn.Module) -> torch.device | None:

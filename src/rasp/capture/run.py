@@ -141,7 +141,7 @@ def _on_meta(request: Request) -> Trace:
             return _materialised(request, run, mode, args, kwargs)
         run.go(mode, args, kwargs, _overrides_train(run))
     except (Exception, DependsOnData) as error:
-        raise Stopped(error, path_of_failure(run)) from error
+        raise Stopped(error, path_of_failure(run), run.rec.phase) from error
     finally:
         run.rec.closed = True
     if mode.adopted:
@@ -213,7 +213,7 @@ def _for_real(request: Request, device: torch.device | None) -> tuple[Trace, str
             )
         run.go(mode, args, kwargs, _overrides_train(run))
     except Exception as error:
-        raise Stopped(error, path_of_failure(run)) from error
+        raise Stopped(error, path_of_failure(run), run.rec.phase) from error
     finally:
         run.rec.closed = True
         mode.put_back()

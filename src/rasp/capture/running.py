@@ -135,7 +135,13 @@ class Run:
         self.rec.phase = BACKWARD
         self.rec.stack.append(0)
         loss = self.request.loss(out) if self.request.loss is not None else default_loss(out)
-        if not isinstance(loss, Tensor) or not loss.requires_grad:
+        if self.request.loss is not None and not (isinstance(loss, Tensor) and loss.requires_grad):
+            what = "a tensor that depends on no parameter" if isinstance(loss, Tensor) else type(loss).__name__
+            raise InputError(
+                f"loss= returned {what}, from which nothing can be run backward. "
+                "Return a tensor computed from the output, with some parameter trainable: loss=lambda out: out.mean()."
+            )
+        if loss is None:
             raise InputError(
                 "There is nothing to run backward: no floating output depends on a trainable parameter. "
                 "Unfreeze parameters, or pass loss= (a function of the output that returns a tensor)."

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import FileError, UnknownName
+from ..errors import FileError, InputError, UnknownName
 from ..registry import Registry
 from ..report import Report
 
@@ -74,10 +74,12 @@ def of_suffix(path: str | Path) -> str:
     """The format that files of this name are written in."""
     load()
     suffix = Path(path).suffix.lower()
-    for item in FORMATS.values():
-        if suffix and item.suffix == suffix:
-            return item.name
-    raise UnknownName("format with the suffix", suffix, [item.suffix for item in FORMATS.values() if item.suffix])
+    suffixes = {item.suffix: item.name for item in FORMATS.values() if item.suffix}
+    if not suffix:
+        raise InputError(f"{path} has no suffix to tell the format by. Name a file with one: {', '.join(suffixes)}.")
+    if suffix not in suffixes:
+        raise UnknownName("format with the suffix", suffix, suffixes)
+    return suffixes[suffix]
 
 
 def save(report: Report, path: str | Path, name: str | None = None) -> Path:
