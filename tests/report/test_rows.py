@@ -250,5 +250,5 @@ def test_unknown_names_are_refused_with_a_suggestion(ask: object, words: str) ->
 
 
 def test_a_file_without_a_suffix_is_refused() -> None:
-    with pytest.raises(rasp.InputError, match="report has no suffix .* .csv"):
+    with pytest.raises(rasp.InputError, match="report has no suffix"):
         profile(blocks()).save("report")
