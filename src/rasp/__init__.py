@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .rules import Work as Work
     from .rules import module_rule as module_rule
     from .rules import rule as rule
+    from .sweep import sweep as sweep
 
 __version__ = "0.1.0"
 
@@ -54,6 +55,7 @@ _HOMES = {
     "fits": ("Fits",),
     "profile": ("Profile",),
     "report": ("Report",),
+    "sweep": ("sweep",),
     "rules": ("Work", "module_rule", "rule"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -7,6 +7,7 @@ RaspError
 ├── CaptureError        the model cannot be run the way that was asked for
 ├── UncountedError      strict=True and an operator has no rule
 ├── NotRecorded         a profile was asked for what was not recorded in it
+├── CellsFailed         a sweep is done, and some of its cells failed
 ├── NotBuiltError       a documented option whose feature is not built yet
 ├── FileError           a file that cannot be read as a profile or report, or written
 └── RuleError           a rule that is registered twice, or that returned nonsense
@@ -55,6 +56,10 @@ class UncountedError(RaspError):
 
 class NotRecorded(RaspError):
     """A profile was asked for something that its run did not record."""
+
+
+class CellsFailed(RaspError):
+    """A sweep is done, and some of its cells failed; their rows say why."""
 
 
 class NotBuiltError(RaspError, NotImplementedError):

@@ -190,8 +190,12 @@ class Profile:
         if format is None and Path(path).suffix.lower() == ".json":
             if self.trace.functions is None:
                 self.trace.functions = self._source.functions()  # so that the file answers every convention
-            return render.write(path, archive.dumps(self.trace, self.info, self._foreign()))
+            return render.write(path, self.dumps())
         return self.table().save(path, format)
+
+    def dumps(self) -> str:
+        """The text of the profile's file, with what was recorded; `save` also records the function level."""
+        return archive.dumps(self.trace, self.info, self._foreign())
 
     def _foreign(self) -> Given:
         """What rules of the user's own computed: saved along, since they may be missing where the file is loaded."""

@@ -10,16 +10,18 @@ from typing import Any, NoReturn
 from cyclopts import App, CycloptsError
 
 from .. import __version__
-from ..errors import FileError, InputError, RaspError, UncountedError
+from ..errors import CellsFailed, FileError, InputError, RaspError, UncountedError
+from . import examples
 
-OK, FOUND, USAGE, MODEL, INTERRUPTED = 0, 1, 2, 3, 130
+OK, FOUND, USAGE, MODEL, PARTIAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 HELP = (
     "What each part of a PyTorch model costs: parameters, MACs, FLOPs and memory traffic.\n\n"
     "A MODEL is a built-in name, torchvision:NAME, timm:NAME, hf:CONFIG.json, package.module:factory, file.py:factory "
     "or a saved profile.json.\n\n"
     "Exit codes: 0 done, 1 something was found (an operator without a rule under --strict), 2 wrong usage, 3 the model "
-    "could not be loaded or run, 130 interrupted. With --traceback an error shows where it came from."
+    "could not be loaded or run, 4 cells of a sweep failed, 130 interrupted. "
+    "With --traceback an error shows where it came from."
 )
 
 
@@ -32,6 +34,7 @@ def app() -> App:
         "rasp.cli.reproduce:reproduce", name="reproduce", help="Numbers that older tools published, computed again."
     )
     root.command("rasp.cli.calibrate:calibrate", name="calibrate", help="Measure this machine's ceilings, once.")
+    root.command("rasp.cli.sweep:sweep", name="sweep", help=examples.SWEEP)
     for name, words in (
         ("columns", "What can be asked about a model."),
         ("conventions", "The ways of counting, with their sources."),
@@ -87,6 +90,8 @@ def _said(error: Exception, code: int, with_traceback: bool) -> int:
 def _code(error: RaspError) -> int:
     if isinstance(error, UncountedError):
         return FOUND
+    if isinstance(error, CellsFailed):
+        return PARTIAL
     if isinstance(error, FileError):
         return MODEL
     return USAGE if isinstance(error, InputError) else MODEL
