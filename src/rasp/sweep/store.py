@@ -151,7 +151,7 @@ class Store:
             content = self.profile(key).read_bytes()
         except OSError:
             return False
-        return hashlib.sha256(content).hexdigest() == record["profile"]["sha256"]
+        return bool(hashlib.sha256(content).hexdigest() == record["profile"]["sha256"])
 
     def _stamps(self, key: str, record: Record) -> list[list[int]] | None:
         """Size and time of change of a cell's files: as long as they are the same, so is what they say."""
