@@ -177,6 +177,7 @@ def stat(
     if report_type is None:
         return None
     report = found.table(report_type, fields, convention, include_root)
+    report.asked = (*_names(report_fields, "report_fields"), *_names(includes, "includes"))
     if save_path is not None:
         save_report(report, save_path)
     if print_stat:

@@ -57,6 +57,7 @@ class Report:
     facts: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     layout: Layout = "table"
+    asked: tuple[str, ...] = ()  # columns that the person named: the last to go where there is no room
 
     @property
     def columns(self) -> list[str]:

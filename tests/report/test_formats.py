@@ -69,6 +69,19 @@ def test_look_on_a_terminal(width: int, request: pytest.FixtureRequest) -> None:
     golden(f"terminal-{width}.txt", text, request)
 
 
+def test_columns_asked_for_by_name_stay_where_there_is_no_room() -> None:
+    shown = {}
+    for asked in ((), ("mem_r", "macc")):
+        report = everything().table(columns=["name", "type", "in_shape", "params", "flops", "mem_w", "mem_r", "macc"])
+        report.asked = asked
+        console = Console(width=60, file=StringIO(), force_terminal=True, color_system=None, _environ={})
+        console.print(report)
+        lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        shown[asked] = next(line for line in lines if "name" in line).split()
+    assert {"mem_r", "macc"} <= set(shown["mem_r", "macc"])
+    assert not {"mem_r", "macc"} <= set(shown[()])
+
+
 def test_colours_only_where_there_are_any() -> None:
     def shown(**how: object) -> str:
         console = Console(width=100, file=StringIO(), **how)  # type: ignore[arg-type]

@@ -129,6 +129,7 @@ class Ask:
         report = self._made(found, self.columns)
         if self.includes or self.excludes:
             report = self._made(found, api.choose(report.columns, self.includes, self.excludes))
+        report.asked = (*(self.columns or ()), *(self.includes or ()))
         sort = self.sort or ("flops" if self.by in ("op", "type") and "flops" in report.columns else None)
         return report.sorted(sort, self.top) if report.layout == "table" else report
 

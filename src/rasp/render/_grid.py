@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rich.cells import cell_len
@@ -41,14 +41,17 @@ class Grid:
         return sum(lane.width for lane in self.lanes) + len(GAP) * (len(self.lanes) - 1)
 
 
-def fitted(lanes: list[Lane], width: int) -> Grid:
-    """Leave out the least wanted columns until the rest fits with its names cut, then cut no more than is needed."""
+def fitted(lanes: list[Lane], width: int, asked: Sequence[str] = ()) -> Grid:
+    """Leave out the least wanted columns until the rest fits with its names cut, then cut no more than is needed.
+
+    Columns that were asked for by name are the last to go.
+    """
     grid = Grid(list(lanes))
     while _least(grid.lanes) > width:
         optional = [lane for lane in grid.lanes if lane.name and lane.name != "name"]
         if not optional:
             break
-        last = max(optional, key=lambda lane: _rank(lane.name, grid.lanes))
+        last = max(optional, key=lambda lane: _rank(lane.name, grid.lanes, asked))
         grid.lanes.remove(last)
         grid.hidden.append(last.name)
     for lane in sorted(grid.lanes, key=lambda lane: -lane.width):
@@ -65,8 +68,10 @@ def _least(lanes: list[Lane]) -> int:
     return sum(widths) + len(GAP) * (len(lanes) - 1)
 
 
-def _rank(name: str, lanes: list[Lane]) -> tuple[int, int]:
+def _rank(name: str, lanes: list[Lane], asked: Sequence[str]) -> tuple[int, int]:
     at = next(i for i, lane in enumerate(lanes) if lane.name == name)
+    if name in asked:
+        return -1, at
     return (KEPT_LONGEST.index(name) if name in KEPT_LONGEST else len(KEPT_LONGEST), at)
 
 

@@ -35,7 +35,7 @@ def lines(report: Report, width: int | None) -> list[Text]:
     grid = Grid(lanes)
     if width is not None and grid.width > width:
         lanes = _tree_lanes(report) if report.layout == "tree" else _table_lanes(report, cells.short)
-        grid = fitted(lanes, width)
+        grid = fitted(lanes, width, report.asked)
     return [*_header(report), *_body(report, grid), *_totals(report, grid.width), *_notes(report, grid, width)]
 
 
