@@ -127,7 +127,7 @@ NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm", "LayerNor
          "InstanceNorm2d", "InstanceNorm3d")  # fmt: skip
 FREE = ("ZeroPad2d", "ReLU", "ReLU6", "LeakyReLU", "MaxPool1d", "MaxPool2d", "MaxPool3d", "AdaptiveMaxPool1d",
         "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "Dropout", "Sequential", "PixelShuffle")  # fmt: skip
-CONVOLUTION = "outputs × input channels // groups × kernel, a bias not counted"
+CONVOLUTION = "outputs × input channels // groups × kernel, none for a bias"
 ADAPTIVE = "outputs × (window + 1), the window as the ratio of the sizes"
 UPSAMPLING = "a fixed number per output element: 1 nearest, 5 linear, 11 bilinear, 259 bicubic"
 CELL = "batch × gates, each hidden · (inputs + hidden + 1, and 2 for biases), and the products between them"
@@ -144,7 +144,7 @@ RULES: dict[str, tuple[Formula, str]] = {
     **{kind: (recurrent(kind), RECURRENT) for kind in GATES},
     "PReLU": (inputs, "1 per input element"),
     "Softmax": (softmax, "3 · features - 1 per row"),
-    "Linear": (linear, "in_features × outputs, a bias not counted"),
+    "Linear": (linear, "in_features × outputs, none for a bias"),
 }
 
 

@@ -25,8 +25,8 @@ from ._torch_hidden import (
     trained,
 )
 
-PRODUCT = "2 per multiply-accumulate of the product, a bias not counted"
-CONVOLUTION = "2 · batch · points · kernel · channels in and out; a bias not counted"
+PRODUCT = "2 per multiply-accumulate of the product, none for a bias"
+CONVOLUTION = "2 · batch · points · kernel · channels in and out, none for a bias"
 SCORES = "2 per multiply-accumulate of both products, a causal mask not halved"
 PRODUCTS = {  # operator → positions of its two factors
     "mm": (0, 1), "addmm": (1, 2), "bmm": (0, 1), "baddbmm": (1, 2), "_scaled_mm": (0, 1),
