@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-DOCSTRINGS = ["rasp", "rasp.rules", "rasp.conventions", "rasp.columns", "rasp.render", "rasp.zoo"]
+DOCSTRINGS = ["rasp", "rasp.rules", "rasp.conventions", "rasp.columns", "rasp.render", "rasp.zoo", "rasp.devices"]
 
 
 def blocks(page: Path, language: str) -> str:

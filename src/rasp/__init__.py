@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .errors import CaptureError as CaptureError
     from .errors import FileError as FileError
     from .errors import InputError as InputError
+    from .errors import MeterError as MeterError
     from .errors import ModelError as ModelError
     from .errors import NotBuiltError as NotBuiltError
     from .errors import NotRecorded as NotRecorded
@@ -49,8 +50,8 @@ _HOMES = {
     "api": ("explain", "fits", "load", "load_report", "profile", "stat"),
     "config": ("CFG", "get_config", "set_config"),
     "errors": (
-        "CaptureError", "FileError", "InputError", "ModelError", "NotBuiltError", "NotRecorded", "RaspError",
-        "RuleError", "UncountedError", "UnknownName",
+        "CaptureError", "FileError", "InputError", "MeterError", "ModelError", "NotBuiltError", "NotRecorded",
+        "RaspError", "RuleError", "UncountedError", "UnknownName",
     ),
     "fits": ("Fits",),
     "profile": ("Profile",),

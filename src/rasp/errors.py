@@ -7,6 +7,7 @@ RaspError
 ├── CaptureError        the model cannot be run the way that was asked for
 ├── UncountedError      strict=True and an operator has no rule
 ├── NotRecorded         a profile was asked for what was not recorded in it
+├── MeterError          a meter (time, energy) cannot tell what it was asked for
 ├── CellsFailed         a sweep is done, and some of its cells failed
 ├── NotBuiltError       a documented option whose feature is not built yet
 ├── FileError           a file that cannot be read as a profile or report, or written
@@ -56,6 +57,10 @@ class UncountedError(RaspError):
 
 class NotRecorded(RaspError):
     """A profile was asked for something that its run did not record."""
+
+
+class MeterError(RaspError, RuntimeError):
+    """A meter cannot tell: there is no such counter, it broke off, or the time was too short for it."""
 
 
 class CellsFailed(RaspError):

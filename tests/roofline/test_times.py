@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import platform
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ PLAIN = Machine(
 def plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A machine of round numbers, kept as if it had been calibrated here."""
     monkeypatch.setenv("RASP_HOME", str(tmp_path))
-    devices.keep(Machine(**{**vars(PLAIN), "host": devices._host(), "launch": 5e-6}))
+    devices.keep(Machine(**{**vars(PLAIN), "host": platform.node(), "launch": 5e-6}))
 
 
 def profile(model: nn.Module, shape: tuple[int, ...], **how: object) -> rasp.Profile:

@@ -1,133 +1,208 @@
-"""Devices: what is known of machines, as data: one row of sheet.csv each.
+"""Devices: what one runs on and how time passes there, one file each; and the sheet of what is known of machines.
 
-`memory_mib` is what the driver gives to programs (the total that nvidia-smi or rocm-smi prints), not the size on the
-box: the driver and error correction keep some; it is left open where it depends on what is plugged in. Peaks are in
-TFLOP/s without sparsity: `vector` is that of ordinary fp32 arithmetic, the others those of matrix products with inputs
-of that type, fp32 accumulation where that is the slower; `sparse` is what 2:4 sparsity multiplies them by. To add a
-machine, add a row. Machines that `rasp calibrate` measured stand beside them, in a file of the person's own.
+To add a device, put a file here: it is found by itself. Say how to wait for it, how to mark a moment without waiting,
+what can change while one measures, and which meters it has:
+
+>>> from rasp.devices import Device, device
+>>> @device
+... class Abacus(Device):
+...     '''An abacus: it is done when the hand lets go.'''
+...     kind = "abacus"
+...     def why_not(self):
+...         return None                      # a sentence, where it cannot be used here
+...     def describe(self):
+...         return {**super().describe(), "beads": 100}
+>>> from rasp import devices
+>>> devices.get("abacus:1").name
+'abacus:1'
+
+A meter counts something between `start` and `stop`, in its unit ('s', 'J', 'B'):
+
+>>> from rasp.devices import Meter, Stopwatch
+>>> watch = Stopwatch(devices.get("abacus"))
+>>> isinstance(watch, Meter), watch.unit, watch.start(), watch.stop() >= 0
+(True, 's', None, True)
+
+To add one, give it these four names and have a device's `meters()` return it; counters that begin again at 0 are
+read with `advanced`. A meter that cannot tell raises MeterError, which says why; it never returns 0 for that.
 """
 
 from __future__ import annotations
 
-import csv
-import json
-import os
-from dataclasses import asdict, dataclass, field
-from functools import cache
-from pathlib import Path
-from typing import Any
+import importlib
+import pkgutil
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
-from ..errors import FileError, InputError, UnknownName
+from ..errors import InputError, MeterError
+from ..registry import Registry
+from . import _host
+from ._sheet import DEFAULT_MACHINE as DEFAULT_MACHINE
+from ._sheet import SHEET as SHEET
+from ._sheet import TYPES as TYPES
+from ._sheet import Machine as Machine
+from ._sheet import as_kept as as_kept
+from ._sheet import calibrated as calibrated
+from ._sheet import keep as keep
+from ._sheet import kept_at as kept_at
+from ._sheet import machine as machine
+from ._sheet import sheet as sheet
 
-SHEET = Path(__file__).with_name("sheet.csv")
-TYPES = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8")
-DEFAULT_MACHINE = "h200"
-TERA, GIGA = 1e12, 1e9
 
-
-@dataclass(frozen=True)
-class Machine:
-    """A machine: bytes of memory that programs see (None: depends), the generation of its kernels, and its ceilings.
-
-    `peaks` (matrix products, by type of their inputs) and `vector` are operations a second, `bandwidth` bytes a second,
-    `cache` bytes, `launch` seconds that starting one operator takes; None is unknown.
-    """
+@runtime_checkable
+class Meter(Protocol):
+    """Something that counts: seconds, joules, bytes."""
 
     name: str
-    memory: int | None
-    generation: str
-    bandwidth: float = 0.0
-    cache: int | None = None
-    vector: float = 0.0
-    peaks: dict[str, float] = field(default_factory=dict)
-    sparse: float = 1.0
-    launch: float | None = None
-    how: str = "published"  # or "measured"
-    source: str = ""
-    host: str = ""  # where it was measured
+    unit: str
+
+    def start(self) -> None:
+        """Begin to count."""
+
+    def stop(self) -> float:
+        """What was counted since `start`, in `unit`; raises MeterError, saying why, when it cannot tell."""
 
 
-@cache
-def sheet() -> dict[str, Machine]:
-    """Every published machine by name."""
-    with SHEET.open(newline="", encoding="utf-8") as file:
-        return {row["name"]: _of_row(row) for row in csv.DictReader(file)}
+class Device:
+    """What a model runs on. `mark` and `seconds` time parts of a run without waiting for the device in between."""
+
+    kind: ClassVar[str] = ""  # as torch calls it
+    asynchronous: ClassVar[bool] = False  # the host runs ahead, so that its clock does not tell when work was done
+
+    def __init__(self, index: int | None = None) -> None:
+        self.index = index
+
+    @property
+    def name(self) -> str:
+        """What it is called here: 'cpu', 'cuda:0'."""
+        return self.kind if self.index is None else f"{self.kind}:{self.index}"
+
+    @property
+    def place(self) -> str:
+        """Where torch puts tensors for it."""
+        return self.name
+
+    def why_not(self) -> str | None:
+        """Why it cannot be used here, in a sentence; None where it can."""
+        return None
+
+    def available(self) -> bool:
+        return self.why_not() is None
+
+    def synchronize(self) -> None:
+        """Wait until all that was given to the device is done."""
+
+    def now(self) -> float:
+        """Seconds on the host's clock."""
+        return time.perf_counter()
+
+    def mark(self) -> Any:
+        """A moment in the device's work, noted without waiting for it."""
+        return self.now()
+
+    def seconds(self, start: Any, end: Any) -> float:
+        """Seconds from one mark to another, both of which the device has passed (after `synchronize`)."""
+        return float(end - start)
+
+    def describe(self) -> dict[str, Any]:
+        """The environment of a measurement, as plain data: versions, threads, clocks, power limit, driver."""
+        return {"device": self.name, **_host.description()}
+
+    def state(self) -> dict[str, float]:
+        """What may change while one measures, as numbers: counters of the host's work, clocks, temperature."""
+        return _host.state()
+
+    def meters(self) -> list[Meter]:
+        """The meters it has, energy's among them, beside its stopwatch."""
+        return []
+
+    def __repr__(self) -> str:
+        return f"<rasp device {self.name}>"
 
 
-def machine(name: str) -> Machine:
-    """A machine of the sheet ('h200'), or this one ('cpu', 'cuda:0') as `rasp calibrate` measured it."""
-    kept = calibrated()
-    spelled = name.strip().lower()
-    spelled = f"{spelled}:0" if spelled == "cuda" else spelled
-    if spelled in sheet():
-        return sheet()[spelled]
-    if spelled in kept:
-        return kept[spelled]
-    if spelled.partition(":")[0] in ("cpu", "cuda", "mps", "xpu"):
-        raise InputError(
-            f"The ceilings of {name!r} on this machine are not known yet: measure them once with "
-            f"'rasp calibrate --device {spelled}', or name a machine of 'rasp machines'."
-        )
-    raise UnknownName("machine", name, [*sheet(), *kept])
+class Stopwatch:
+    """Seconds, the device waited for at both ends."""
+
+    name, unit = "time", "s"
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._began: float | None = None
+
+    def start(self) -> None:
+        self.device.synchronize()
+        self._began = self.device.now()
+
+    def stop(self) -> float:
+        self.device.synchronize()
+        if self._began is None:
+            raise MeterError("The stopwatch was stopped before it was started.")
+        return self.device.now() - self._began
 
 
-def as_kept(name: str) -> str | dict[str, Any]:
-    """A machine as a profile keeps it: a published one by name, a measured one with all that was measured."""
-    if not isinstance(name, str):
-        raise InputError(f"roof={name!r} is not the name of a machine; 'rasp machines' lists them.")
-    found = machine(name)
-    return found.name if found.how == "published" else asdict(found)
+def advanced(before: float, after: float, wraps_at: float | None = None) -> float:
+    """How far a counter went that begins again at 0 after `wraps_at`; at most once, as nobody could tell more."""
+    if after >= before:
+        return after - before
+    if wraps_at is None or before > wraps_at:
+        raise MeterError(f"A counter that only grows went from {before:g} to {after:g}: it was reset, or is broken.")
+    return after + wraps_at - before
 
 
-def calibrated() -> dict[str, Machine]:
-    """What was measured on this host, by device."""
-    path = kept_at()
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        machines = [Machine(**item) for item in found]
-    except FileNotFoundError:
-        return {}
-    except (ValueError, TypeError) as error:
-        raise FileError(
-            f"{path} is not what 'rasp calibrate' writes ({error}); delete it and calibrate again."
-        ) from error
-    return {item.name: item for item in machines if item.host == _host()}
+DEVICES: Registry[type[Device]] = Registry("device")
+D = TypeVar("D", bound=type[Device])
 
 
-def keep(measured: Machine) -> Path:
-    """Keep what was measured, in place of what was known of that device on this host."""
-    path = kept_at()
-    others = []
-    if path.exists():
-        others = [item for item in json.loads(path.read_text(encoding="utf-8")) if not _same(item, measured)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(f".{os.getpid()}")
-    beside.write_text(json.dumps([*others, asdict(measured)], indent=1), encoding="utf-8")
-    beside.replace(path)
-    return path
+def device(found: D) -> D:
+    """Register a class of devices under its kind."""
+    DEVICES.add(found.kind, found)
+    return found
 
 
-def kept_at() -> Path:
-    """The file of calibrated machines: $RASP_HOME/machines.json, else below the person's configuration."""
-    home = os.environ.get("RASP_HOME")
-    config = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return (Path(home) if home else Path(config) / "rasp") / "machines.json"
+def get(given: Any = "cpu") -> Device:
+    """'cpu', 'cuda:1', a torch.device, or a Device as it is; it need not be available here."""
+    if isinstance(given, Device):
+        return given
+    load()
+    kind, _, number = str(given).strip().lower().partition(":")
+    if number and not number.isdecimal():
+        raise InputError(f"device={given!r} is not a device: write a kind and a number, as in 'cuda:0'.")
+    return DEVICES[kind](int(number) if number else None)
 
 
-def _same(item: dict[str, Any], measured: Machine) -> bool:
-    return item.get("name") == measured.name and item.get("host") == measured.host
+def usable(given: Any = "cpu") -> Device:
+    """The same, refused with the reason where it cannot be used here."""
+    found = get(given)
+    reason = found.why_not()
+    if reason is not None:
+        raise InputError(f"device={str(given)!r} cannot be measured on: {reason}")
+    return found
 
 
-def _host() -> str:
-    import platform
-
-    return platform.node()
+_loaded = False
 
 
-def _of_row(row: dict[str, str]) -> Machine:
-    peaks = {name: float(row[name]) * TERA for name in TYPES if row[name]}
-    return Machine(
-        row["name"], int(row["memory_mib"]) << 20 if row["memory_mib"] else None, row["generation"],
-        float(row["bandwidth_gbs"]) * GIGA, int(float(row["cache_mib"]) * (1 << 20)) if row["cache_mib"] else None,
-        float(row["vector"]) * TERA, peaks, float(row["sparse"]), source=row["source"],
-    )  # fmt: skip
+def load() -> None:
+    """Import every device's file once; names with _ are what they share."""
+    global _loaded
+    if not _loaded:
+        _loaded = True
+        for module in pkgutil.iter_modules(__path__):
+            if not module.name.startswith("_"):
+                importlib.import_module(f"{__name__}.{module.name}")
+
+
+def remarks(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> list[str]:
+    """What two states of a device tell of the time between them: other load, throttling, clocks that changed."""
+    return [words for look in (_host.remarks, *_LOOKS) for words in look(before, after, seconds)]
+
+
+Look = Callable[[Mapping[str, float], Mapping[str, float], float], list[str]]
+_LOOKS: list[Look] = []
+
+
+def watches(look: Look) -> Look:
+    """Register what a device's file reads off two of its states."""
+    _LOOKS.append(look)
+    return look
