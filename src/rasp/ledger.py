@@ -10,6 +10,7 @@ from typing import Any
 
 from . import roofline
 from .devices import DEFAULT_MACHINE, Machine, machine
+from .energy import Energy
 from .entries import FORWARD, Entry, post
 from .errors import NotRecorded, RuleError
 from .memory.face import Memory
@@ -167,6 +168,11 @@ class Ledger:
     def readings(self) -> Readings:
         """Memory around each module call: measured where the run was, else predicted."""
         return measured(self.source.info) or self.memory.readings
+
+    @cached_property
+    def energy(self) -> Energy:
+        """Energy as it was measured, or why it was not."""
+        return Energy.of(self.source.info.get("measured_energy"))
 
     @cached_property
     def machine(self) -> Machine:

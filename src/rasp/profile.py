@@ -12,6 +12,7 @@ from . import tree as trees
 from .columns import BACKWARD, Asked
 from .conventions import get as get_convention
 from .devices import as_kept as machine_called
+from .energy import Energy
 from .errors import UnknownName
 from .explain import Explanation, explain
 from .ledger import Given, Ledger, Source
@@ -92,6 +93,11 @@ class Profile:
     def memory(self) -> Memory:
         """Memory predicted for a target: .base, .peak, .peak_first, .reserved, .timeline(), .at_peak(n), .by_kind()."""
         return self.view().ledger.memory
+
+    @property
+    def energy(self) -> Energy:
+        """Energy as it was measured: .gross, .net, .per_pass, .per_sample, .power, .co2(…); else .reason says why not."""
+        return self.view().ledger.energy
 
     def on(self, machine: str) -> Profile:
         """The same run with the ceilings of another machine: 'a100', or 'cpu' as `rasp calibrate` measured it."""

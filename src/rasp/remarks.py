@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import coverage, units
+from .columns.energy import weights
 from .records import PHASES, Trace
 from .view import View
 
@@ -30,6 +31,7 @@ def place(info: dict[str, Any]) -> str:
 def notes(view: View, info: dict[str, Any], columns: Sequence[str]) -> list[str]:
     """What a reader of these columns should know."""
     of_columns = [*_weighing(view, columns), *_remarks(view, columns), *_memory(view, columns), *_roofs(view, columns)]
+    of_columns += _energy(view, columns)
     return [*of_columns, *_capture(info), *_gaps(view), *_idle(view), *view.trace.notes]
 
 
@@ -77,6 +79,27 @@ def _memory(view: View, columns: Sequence[str]) -> list[str]:
 
 OLDER = "its kernels' workspaces were not measured: those of an H200 stand in"
 NOT_MEASURED = "mem_measured needs a CUDA device: profile with memory=True on one"
+
+
+OF_ENERGY = ("energy_measured", "energy_gross", "energy_per_sample", "co2", "power")
+CO2_UNKNOWN = "co2 needs the grid's grams of CO2-equivalent per kWh: give grid_intensity="
+
+
+def _energy(view: View, columns: Sequence[str]) -> list[str]:
+    """How energy was measured, by what rows share it, and at which intensity of the grid."""
+    named = list(dict.fromkeys(name for c in columns if (name := view.asked(c).column.name) in OF_ENERGY))
+    found = view.ledger.energy
+    if not named:
+        return []
+    if not found.available:
+        return [f"{', '.join(named)} not available: {found.reason}"]
+    notes = found.notes
+    if shared := [name for name in named if name != "power"]:
+        notes.append(f"{', '.join(shared)} of rows are estimates: the measured total, split by {weights(view)[0]}")
+    if "co2" in named:
+        given = found.grid_intensity
+        notes.append(CO2_UNKNOWN if given is None else f"co2 at {given:g} g of CO2-equivalent per kWh, as given")
+    return notes
 
 
 OF_ROOFLINE = ("least_time", "attainable", "bound")

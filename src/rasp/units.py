@@ -39,6 +39,13 @@ def time(seconds: float) -> str:
     return f"{seconds * 1000**step:.2f} {SMALL[step]}"
 
 
+def small(value: float, unit: str) -> str:
+    """0.00321, 'J' → '3.21 mJ'; amounts that may be far below 1 or far above."""
+    if abs(value) >= 999.995:
+        return count(value, unit)
+    return time(value).removesuffix("s") + unit
+
+
 def percent(share: float) -> str:
     """0.1234 → '12.3 %'; a share that is there but would print as zero says so."""
     if share == 0:

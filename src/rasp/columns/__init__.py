@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..parts import Part
     from ..view import View
 
-Form = Literal["text", "shape", "count", "bytes", "ratio", "share", "time"]
+Form = Literal["text", "shape", "count", "bytes", "ratio", "share", "time", "small"]
 Value = Callable[["Part", "View"], Any]
 FORWARD, BACKWARD, RECOMPUTE, OPTIMISER = range(len(PHASES))
 TWINS: dict[str, tuple[str, tuple[int, ...]]] = {

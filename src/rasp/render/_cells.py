@@ -23,7 +23,7 @@ def exact(heading: Heading, row: Row, value: Any) -> str:
         return str(value)
     if heading.form in ("share", "ratio"):
         return number(heading, value)
-    if heading.form == "time":
+    if heading.form in ("time", "small"):
         return f"{value:.6g}"
     return bounded(heading, row, f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value))
 
@@ -50,6 +50,8 @@ def number(heading: Heading, value: float) -> str:
         return units.percent(value)
     if heading.form == "time":
         return units.time(value)
+    if heading.form == "small":
+        return units.small(value, heading.unit)
     return units.ratio(value) if heading.form == "ratio" else units.count(value)
 
 
