@@ -9,7 +9,6 @@ RaspError
 ├── NotRecorded         a profile was asked for what was not recorded in it
 ├── MeterError          a meter (time, energy) cannot tell what it was asked for
 ├── CellsFailed         a sweep is done, and some of its cells failed
-├── MeterError          a counter of time, energy or memory that cannot be read, and why
 ├── NotBuiltError       a documented option whose feature is not built yet
 ├── FileError           a file that cannot be read as a profile or report, or written
 └── RuleError           a rule that is registered twice, or that returned nonsense
@@ -66,10 +65,6 @@ class MeterError(RaspError, RuntimeError):
 
 class CellsFailed(RaspError):
     """A sweep is done, and some of its cells failed; their rows say why."""
-
-
-class MeterError(RaspError):
-    """A meter cannot be read here, or failed midway; the message says why and what to do."""
 
 
 class NotBuiltError(RaspError, NotImplementedError):

@@ -96,7 +96,7 @@ class Profile:
 
     @property
     def energy(self) -> Energy:
-        """Energy as it was measured: .gross, .net, .per_pass, .per_sample, .power, .co2(…); else .reason says why not."""
+        """Energy as it was measured: .gross, .net, .per_pass, .per_sample, .power, .co2(…); or the .reason."""
         return self.view().ledger.energy
 
     def on(self, machine: str) -> Profile:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import coverage, units
-from .columns.energy import weights
 from .records import PHASES, Trace
+from .shares import weights
 from .view import View
 
 NAMES_SHOWN = 4

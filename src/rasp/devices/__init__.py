@@ -23,8 +23,7 @@ A meter counts something between `start` and `stop`, in its unit ('s', 'J', 'B')
 >>> isinstance(watch, Meter), watch.unit, watch.start(), watch.stop() >= 0
 (True, 's', None, True)
 
-To add one, give it these four names and have a device's `meters()` return it; counters that begin again at 0 are
-read with `advanced`. A meter that cannot tell raises MeterError, which says why; it never returns 0 for that.
+Those that a machine has are in rasp/meters, a file each; a device's `meters()` names them.
 """
 
 from __future__ import annotations
@@ -33,9 +32,11 @@ import importlib
 import pkgutil
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, TypeVar
 
 from ..errors import InputError, MeterError
+from ..meters import Meter as Meter
+from ..meters import advanced as advanced
 from ..registry import Registry
 from . import _host
 from ._sheet import DEFAULT_MACHINE as DEFAULT_MACHINE
@@ -48,20 +49,6 @@ from ._sheet import keep as keep
 from ._sheet import kept_at as kept_at
 from ._sheet import machine as machine
 from ._sheet import sheet as sheet
-
-
-@runtime_checkable
-class Meter(Protocol):
-    """Something that counts: seconds, joules, bytes."""
-
-    name: str
-    unit: str
-
-    def start(self) -> None:
-        """Begin to count."""
-
-    def stop(self) -> float:
-        """What was counted since `start`, in `unit`; raises MeterError, saying why, when it cannot tell."""
 
 
 class Device:
@@ -96,6 +83,10 @@ class Device:
     def now(self) -> float:
         """Seconds on the host's clock."""
         return time.perf_counter()
+
+    def rest(self, seconds: float) -> None:
+        """Let time pass in which nothing runs."""
+        time.sleep(seconds)
 
     def mark(self) -> Any:
         """A moment in the device's work, noted without waiting for it."""
@@ -139,15 +130,6 @@ class Stopwatch:
         if self._began is None:
             raise MeterError("The stopwatch was stopped before it was started.")
         return self.device.now() - self._began
-
-
-def advanced(before: float, after: float, wraps_at: float | None = None) -> float:
-    """How far a counter went that begins again at 0 after `wraps_at`; at most once, as nobody could tell more."""
-    if after >= before:
-        return after - before
-    if wraps_at is None or before > wraps_at:
-        raise MeterError(f"A counter that only grows went from {before:g} to {after:g}: it was reset, or is broken.")
-    return after + wraps_at - before
 
 
 DEVICES: Registry[type[Device]] = Registry("device")

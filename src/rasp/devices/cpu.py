@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from . import Device, device
+from ..meters import rapl
+from . import Device, Meter, device
 
 
 @device
@@ -13,3 +14,6 @@ class CPU(Device):
 
     def __init__(self, index: int | None = None) -> None:
         super().__init__(None)  # torch has one, whatever its number
+
+    def meters(self) -> list[Meter]:
+        return rapl.meters()

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from . import Device, device, watches
+from ..meters import hwmon
+from ..meters import nvml as nvml_meters
+from . import Device, Meter, device, watches
 
 CLOCK_CHANGE = 0.05
 SLOWED = {  # NVML's reasons for lower clocks that spoil a measurement, by bit
@@ -96,6 +98,13 @@ class CUDA(Device):
                     found[name] = float(value)
         return found
 
+    def meters(self) -> list[Meter]:
+        import torch
+
+        if torch.version.hip:
+            return hwmon.meters("amdgpu", self.number)
+        return nvml_meters.meters(self.number, _unique(self.number))
+
 
 _STATE: dict[str, Any] = {
     "gpu_clock_mhz": lambda lib, handle: lib.nvmlDeviceGetClockInfo(handle, lib.NVML_CLOCK_SM),
@@ -129,12 +138,17 @@ def nvml(number: int) -> Iterator[tuple[Any, Any]]:
 
 def _handle(lib: Any, number: int) -> Any:
     """By its unique name: torch's numbers heed CUDA_VISIBLE_DEVICES, the library's do not."""
-    import torch
-
-    unique = getattr(torch.cuda.get_device_properties(number), "uuid", None)
+    unique = _unique(number)
     if unique is not None:
         return lib.nvmlDeviceGetHandleByUUID(f"GPU-{unique}")
     return lib.nvmlDeviceGetHandleByIndex(number)
+
+
+def _unique(number: int) -> str | None:
+    import torch
+
+    unique = getattr(torch.cuda.get_device_properties(number), "uuid", None)
+    return None if unique is None else str(unique)
 
 
 def _told(lib: Any, handle: Any) -> dict[str, Any]:

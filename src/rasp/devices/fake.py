@@ -56,6 +56,9 @@ class Fake(Device):
         """Let time pass: so many seconds, or the next of the script (none, when it is at its end)."""
         self.time += next(self._script, 0.0) if seconds is None else seconds
 
+    def rest(self, seconds: float) -> None:
+        self.spend(seconds)
+
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "clock": "scripted"}
 

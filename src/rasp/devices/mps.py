@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import Device, device
+from ..meters import Absent
+from . import Device, Meter, device
+
+NO_COUNTER = "A Mac tells the power of its GPU to 'sudo powermetrics' alone, which rasp does not run: energy is not available here."
 
 
 @device
@@ -33,3 +36,6 @@ class MPS(Device):
 
     def seconds(self, start: Any, end: Any) -> float:
         return float(start.elapsed_time(end)) / 1e3
+
+    def meters(self) -> list[Meter]:
+        return [Absent("powermetrics", "J", NO_COUNTER)]

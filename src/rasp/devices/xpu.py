@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import Device, device
+from ..meters import Absent, hwmon
+from . import Device, Meter, device
 
 
 @device
@@ -43,3 +44,7 @@ class XPU(Device):
         import torch
 
         return {**super().describe(), "gpu": torch.xpu.get_device_name(self.index)}
+
+    def meters(self) -> list[Meter]:
+        found = [hwmon.meters(driver, self.index or 0) for driver in ("xe", "i915")]
+        return next((meters for meters in found if not isinstance(meters[0], Absent)), found[0])

@@ -161,9 +161,7 @@ def _window(
     return None
 
 
-def _passes(
-    run: Callable[[], object], device: Runs, watched: Sequence[Watched], began: float, seconds: float
-) -> int:
+def _passes(run: Callable[[], object], device: Runs, watched: Sequence[Watched], began: float, seconds: float) -> int:
     """Passes in a window: as many at a time as the device does in a moment, then one by one to a counter's change."""
     passes, at_once = 0, 1
     while passes == 0 or device.now() - began < seconds:
@@ -201,6 +199,8 @@ def _distrust(watched: Sequence[Watched], windows: list[list[float]]) -> None:
     for item in watched:
         if item.why is None and len(item.windows) == len(windows) and windows and not any(item.windows):
             lasted = sum(seconds for seconds, _ in windows)
-            item.why = f"{item.meter.name} stood still for {lasted:.1f} s in which the model ran: it counts nothing here."
+            item.why = (
+                f"{item.meter.name} stood still for {lasted:.1f} s in which the model ran: it counts nothing here."
+            )
         elif item.why is None and not windows:
             item.why = f"{item.meter.name} was not read to the end of one window: the measurement was ended early."

@@ -35,17 +35,28 @@ from ..errors import MeterError
 
 @runtime_checkable
 class Meter(Protocol):
-    """Something that can be read: `stop()` gives the amount since `start()`, in the unit."""
+    """Something that counts: seconds, joules, bytes."""
 
     name: str
     unit: str
 
-    def start(self) -> None: ...
+    def start(self) -> None:
+        """Begin to count."""
 
-    def stop(self) -> float: ...
+    def stop(self) -> float:
+        """What was counted since `start`, in `unit`; raises MeterError, saying why, when it cannot tell."""
 
 
-@dataclass(frozen=True)
+def advanced(before: float, after: float, wraps_at: float | None = None) -> float:
+    """How far a counter went that begins again at 0 after `wraps_at`; at most once, as nobody could tell more."""
+    if after >= before:
+        return after - before
+    if wraps_at is None or before > wraps_at:
+        raise MeterError(f"A counter that only grows went from {before:g} to {after:g}: it was reset, or is broken.")
+    return after + wraps_at - before
+
+
+@dataclass
 class Absent:
     """A meter that a device could have and has not here; to start it says why."""
 

@@ -1,4 +1,4 @@
-"""The driver's own library, libnvidia-ml.so.1, under the names that nvidia-ml-py gives it: the few that are read here."""
+"""The driver's own library, libnvidia-ml.so.1, under the names of nvidia-ml-py: the few that are read."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Direct:
         self.library = ctypes.CDLL(LIBRARY) if library is None else library
         self.library.nvmlErrorString.restype = ctypes.c_char_p
 
-    def nvmlInit(self) -> None:  # noqa: N802 - nvidia-ml-py's name
+    def nvmlInit(self) -> None:
         self._checked(self.library.nvmlInit_v2())
 
-    def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802 - nvidia-ml-py's name
+    def nvmlSystemGetDriverVersion(self) -> str:
         text = ctypes.create_string_buffer(LONGEST)
         self._checked(self.library.nvmlSystemGetDriverVersion(text, LONGEST))
         return text.value.decode()

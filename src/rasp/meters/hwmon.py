@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import MeterError
-from . import Absent, Meter
+from . import Absent, Meter, advanced
 from .sampled import Sampled
 
 ROOT = Path("/sys/class/drm")
@@ -39,9 +39,7 @@ class Counter:
         if self.before is None:
             raise MeterError(f"{self.name} was stopped before it was started.")
         now, before, self.before = self.reading(), self.before, None
-        if now < before:
-            raise MeterError(f"{self.name} went back from {before} to {now} µJ: the driver was loaded anew.")
-        return (now - before) * MICRO
+        return advanced(before, now) * MICRO
 
     def reading(self) -> int:
         """The counter as it stands."""

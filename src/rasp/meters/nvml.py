@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from ..errors import MeterError
-from . import Absent, Meter
+from . import Absent, Meter, advanced
 from ._libnvml import Direct
 from .sampled import Sampled
 
@@ -55,9 +55,7 @@ class Counter:
         if self.before is None:
             raise MeterError(f"{self.name} was stopped before it was started.")
         now, before, self.before = self.reading(), self.before, None
-        if now < before:
-            raise MeterError(f"{self.name} went back from {before} to {now} mJ: the driver was loaded anew. Try again.")
-        return (now - before) * MILLI
+        return advanced(before, now) * MILLI
 
     def reading(self) -> int:
         """The counter as it stands, in millijoules."""

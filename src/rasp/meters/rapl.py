@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import MeterError
-from . import Absent, Meter
+from . import Absent, Meter, advanced
 
 ROOT = Path("/sys/class/powercap")
 NAME = "RAPL"
@@ -56,9 +56,7 @@ class Zone:
                 f"{self.name} starts again at 0 after {self.range * MICRO:,.0f} J, and may have done so more than once "
                 f"in {self.clock() - self.began:.0f} s: measure for less than {longest:.0f} s."
             )
-        if now < before and not self.range:
-            raise MeterError(f"{self.name} went back from {before} to {now} µJ and does not tell its range.")
-        return (now - before if now >= before else now + self.range - before) * MICRO
+        return advanced(before, now, self.range or None) * MICRO
 
     def _number(self, name: str) -> int:
         path = self.path / name

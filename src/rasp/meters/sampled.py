@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 from ..errors import MeterError
 
@@ -23,7 +24,7 @@ def trapezoid(readings: list[tuple[float, float]]) -> float:
     >>> trapezoid([(0.0, 100.0), (1.0, 200.0), (3.0, 200.0)])
     550.0
     """
-    pairs = zip(readings, readings[1:])
+    pairs = pairwise(readings)
     return sum((after[0] - before[0]) * (after[1] + before[1]) / 2 for before, after in pairs)
 
 

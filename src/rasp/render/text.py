@@ -150,7 +150,7 @@ def _totals(report: Report, width: int) -> list[Text]:
         return []
     lines = [Text("=" * width, style="dim", no_wrap=True, overflow="crop")]
     for heading, value in zip(report.headings, report.total.values):
-        if heading.form in ("count", "bytes", "ratio", "time") and value is not None:
+        if heading.form in ("count", "bytes", "ratio", "time", "small") and value is not None:
             line = Text("Total ", no_wrap=True, overflow="ellipsis").append(heading.name, "bold")
             at_least = "≥" if report.total.partial and heading.unit in cells.ESTIMATED else ""
             lines.append(line.append(": ").append(at_least + cells.with_unit(heading, value), "bold green"))
