@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from .costs import COSTS, estimate
+from .errors import UnknownName
 
 if TYPE_CHECKING:
     from .view import View
@@ -28,6 +29,10 @@ def weights(view: View) -> Weights:
 
 
 def _by_time(view: View) -> Weights | None:
+    try:
+        view.asked(TIME)
+    except UnknownName:
+        return None
     found = [view.value(TIME, view.part(entry)) for entry in view.ledger.entries]
     return ("measured time", [max(value or 0.0, 0.0) for value in found]) if any(found) else None
 

@@ -7,7 +7,7 @@ from typing import Any
 from ..meters import Absent
 from . import Device, Meter, device
 
-NO_COUNTER = "A Mac tells the power of its GPU to 'sudo powermetrics' alone, which rasp does not run: energy is not available here."
+NO_COUNTER = "A Mac tells the power of its GPU to 'sudo powermetrics' alone, which rasp does not run."
 
 
 @device
