@@ -26,7 +26,10 @@ DROPOUT = {
 }  # fmt: skip
 SAME = {"contiguous", "clone", "detach", "detach_", "requires_grad_", "fill_", "zero_", "copy_"}  # no layer of its own
 NAMED = {"local_response_norm": "LRN", "normalize": "NormScale"}  # several operators that are one layer there
-WHOLE = {"FrozenBatchNorm2d": "BatchNorm"}  # modules whose functions together are one layer
+WHOLE = {  # modules whose functions together are one layer
+    "FrozenBatchNorm2d": "BatchNorm", "RoIPool": "RoiPooling", "PSRoIPool": "RoiPooling", "Proposal": "Proposal",
+    "PriorBox": "PriorBox", "Detections": "Detections",
+}  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -92,6 +95,8 @@ class Network:
         specs = [self.trace.specs[number] for number in numbers]
         given = tuple(leaves((call.args, call.kwargs))) if call else tuple(specs[0].tensors)
         made = list(leaves(call.out)) if call else specs[-1].outputs
+        if call is not None and call.name == WHOLE_CALL:
+            made = list(self.trace.calls[owner].outputs)
         kind = self._kind(owner, call, specs)
         if kind in ONE_OUTPUT:
             made = made[:1]  # beside it torch gives positions, or statistics

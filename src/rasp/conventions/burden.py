@@ -23,6 +23,7 @@ FREE = {
     "SoftMax": "exponentials are switched off", "Sigmoid": "exponentials are switched off",
     "Dropout": "not applied in test mode",
     "RoiPooling": "regions are not counted", "Proposal": "regions are not counted",
+    "PriorBox": "regions are not counted", "Detections": "regions are not counted",
 }  # fmt: skip
 TAPS = {"linear": 2, "bilinear": 4, "trilinear": 8, "bicubic": 16}  # of the first four the tool has the second
 
