@@ -10,7 +10,7 @@ VENV213 := .venv213
 READY := $(VENV)/.ready
 READY213 := $(VENV213)/.ready
 
-.PHONY: demo test test-slow test-213 check format bench docs-tables lock clean help
+.PHONY: demo test test-slow test-213 check format bench docs-tables reproduce lock clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -53,9 +53,13 @@ format: $(READY)  ## put the code in its form
 bench: $(READY)  ## speed against a bare forward and against other profilers; writes docs/speed.md
 	$(VENV)/bin/python benchmarks/speed.py --write docs/speed.md
 
-docs-tables: $(READY)  ## counts beside an independent count, and the picture; writes docs/verified-models.md, docs/tree.svg
+docs-tables: $(READY)  ## counts beside an independent count and beside other tools; writes pages and the picture in docs
 	$(VENV)/bin/python docs/picture.py
 	$(VENV)/bin/python benchmarks/oracle.py --write docs/verified-models.md
+	$(VENV)/bin/python benchmarks/peers.py --write docs/peers.md
+
+reproduce: $(READY)  ## the numbers that older tools published, computed again; writes docs/reproduction.md
+	$(VENV)/bin/rasp reproduce -o docs/reproduction.md
 
 lock:  ## resolve the lock files anew from requirements/*.in
 	rm -rf .venv-lock

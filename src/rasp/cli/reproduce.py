@@ -11,17 +11,21 @@ from ..errors import UncountedError
 from . import say
 from .stat import option
 
+PAGE = Path("docs/reproduction.md")
+
 
 def reproduce(
     *,
-    output: Annotated[Path | None, option("A Markdown page with every value.", "-o", "--output")] = None,
+    output: Annotated[Path, option("The page of every value, in Markdown.", "-o", "--output")] = PAGE,
+    only: Annotated[str, option("Tables whose name contains this; no page without -o.")] = "",
 ) -> None:
-    """Compute every published number of the older tools again and compare it digit by digit."""
+    """Compute every published number of the older tools again, compare it digit by digit, and write a page of it."""
     from ..reproduction import _page
 
-    results = list(reproduction.reproduce(lambda name: say(f"{name} …")))
+    results = list(reproduction.reproduce(lambda name: say(f"{name} …"), only))
     render.show(_page.summary(results))
-    if output is not None:
+    if not only or output != PAGE:
+        output.parent.mkdir(parents=True, exist_ok=True)
         say(f"written to {render.write(output, _page.page(results, _made_with()))}")
     wrong = [result for result in results if result.same < result.values]
     for result in wrong:

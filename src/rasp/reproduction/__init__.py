@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, UnknownName
 from ..registry import Registry
 
 FACTS = Path(__file__).parent.parent / "published"
@@ -86,10 +86,13 @@ def load() -> None:
         importlib.import_module(f"{__name__}.{module.name}")
 
 
-def reproduce(said: Callable[[str], Any] = lambda words: None) -> Iterator[Result]:
-    """Compute every table again, in turn; `said` hears which one is under way."""
+def reproduce(said: Callable[[str], Any] = lambda words: None, only: str = "") -> Iterator[Result]:
+    """Compute every table again whose name contains `only`, in turn; `said` hears which one is under way."""
     load()
-    for table in TABLES.values():
+    wanted = [table for table in TABLES.values() if only.lower() in table.name.lower()]
+    if not wanted:
+        raise UnknownName("published table", only, [table.name for table in TABLES.values()])
+    for table in wanted:
         said(table.name)
         missing = next((name for name in table.needs if not _installed(name)), None)
         yield Result(table, [] if missing else list(table.lines()), missing)

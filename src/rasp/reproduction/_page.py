@@ -36,8 +36,9 @@ def page(results: Sequence[Result], made_with: str) -> str:
         "# Published numbers, computed again",
         f"Written by `make reproduce` ({made_with}). **{same:,} of {values:,} printed values are the same.**",
         "The older tools that rasp takes the place of published these tables. Each value is computed anew from a model "
-        "with random weights and compared as it was printed. A cell shows the printed value; where ours differs it "
-        "reads printed ≠ ours. Measurements (latencies, and what was read from a GPU) are left out of the count.",
+        "with random weights and compared as it was printed: a column of what was printed, beside it ours, and at the "
+        "end of each line whether all of it is the same. Measurements (latencies, durations, error rates) are named, "
+        "not counted.",
         _overview(results),
         *[_table(result) for result in results],
     ]
@@ -63,24 +64,18 @@ def _table(result: Result) -> str:
     if result.missing:
         return f"{head}{remark}\n\nNot computed here: {result.missing} is not installed."
     columns = list(dict.fromkeys(column for line in result.lines for column in line.cells))
-    lines = [f"| | {' | '.join(columns)} |", f"| --- |{' ---: |' * len(columns)}"]
+    heads = " | ".join(f"{_cell(column)} | ours" for column in columns)
+    lines = [f"| | {heads} | same |", f"| --- |{' ---: |' * (2 * len(columns))} --- |"]
     lines += [_line(line, columns) for line in result.lines]
-    return (
-        f"{head}{remark}\n\n<details><summary>{len(result.lines)} lines</summary>\n\n"
-        + "\n".join(lines)
-        + "\n\n</details>"
+    return "\n\n".join(
+        [head + remark, f"<details><summary>{len(result.lines)} lines</summary>", "\n".join(lines), "</details>"]
     )
 
 
 def _line(line: Line, columns: Sequence[str]) -> str:
-    return f"| {_cell(line.name)} | {' | '.join(_pair(line.cells.get(column)) for column in columns)} |"
-
-
-def _pair(pair: tuple[str, str] | None) -> str:
-    if pair is None:
-        return ""
-    printed, ours = pair
-    return _cell(printed) if printed == ours else f"**{_cell(printed)} ≠ {_cell(ours)}**"
+    cells = (_cell(text) for column in columns for text in line.cells.get(column, ("", "")))
+    same = "not computed" if not line.cells else f"**no: {_cell(', '.join(line.wrong))}**" if line.wrong else "yes"
+    return f"| {_cell(line.name)} | {' | '.join(cells)} | {same} |"
 
 
 def _cell(text: str) -> str:

@@ -1,12 +1,12 @@
-"""convnet-burden's tables, as far as stock models of torchvision have the printed architecture."""
+"""convnet-burden's tables: from the zoo, and from stock models of torchvision that have the printed architecture."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from .. import api
-from . import Line, compared, facts, published, torchvision_model
+from .. import api, zoo
+from . import Line, compared, facts, published, reference_model, torchvision_model
 
 STOCK: dict[str, tuple[str, dict[str, Any]]] = {  # the printed name → torchvision's, and options of its factory
     "resnet18": ("resnet18", {}),
@@ -20,26 +20,61 @@ STOCK: dict[str, tuple[str, dict[str, Any]]] = {  # the printed name → torchvi
     "vgg-vd-19": ("vgg19", {}),
     **{name: (name, {}) for name in ("densenet121", "densenet161", "densenet169", "densenet201")},
 }
-FILES = ("burden_models.csv", "burden_reports.csv")  # the tables, and a report that they leave out
+REPORTS = "burden_reports.csv"  # reports of models that the tables leave out
 
 
 @published(
-    "convnet-burden, networks that torchvision has",
-    "convnet-burden's README and reports",
-    measured=("top1_err", "top5_err"),
-    needs=("torchvision",),
-    remark="Convention burden. Memory is in MiB, which the tables call MB. Error rates are quoted there, not computed. "
-    "Of resnet50 there is a report, which the tables leave out.",
+    "convnet-burden, the tables",
+    "convnet-burden's README",
+    measured=("performance",),
+    remark="Convention burden, over the models of the zoo. Memory is in MiB, which the tables call MB. Error rates are "
+    "quoted there, not computed.",
 )
-def networks() -> Iterator[Line]:
-    for printed in (row for name in FILES for row in facts(name)):
+def tables() -> Iterator[Line]:
+    """Every model that the tables name; one that the zoo does not have is a line without values."""
+    built = zoo.list()
+    for printed in facts("burden_models.csv"):
+        name = printed["model"]
+        yield _line(printed, reference_model(name)) if name in built else Line(f"{name} (not in the zoo)", {})
+
+
+@published(
+    "convnet-burden, features at other sizes",
+    "convnet-burden's reports",
+    remark="Convention burden, up to the last map of features, for a batch of 128.",
+)
+def sweeps() -> Iterator[Line]:
+    """The sizes of each report of a model of the zoo."""
+    printed: dict[str, list[dict[str, str]]] = {}
+    for line in facts("burden_sweeps.csv"):
+        printed.setdefault(line["model"], []).append(line)
+    for name in [name for name in zoo.list() if name in printed]:
+        for said, row in zip(printed[name], zoo.burden_report(name), strict=True):
+            ours: dict[str, Any] = {side: row[side] for side in ("input_h", "input_w", "feat_h", "feat_w", "feat_c")}
+            ours |= {"feat_mem": memory(row["feat_mem"]), "flops": operations(row["flops"], said["flops"])}
+            yield Line(name, compared(said, ours))
+
+
+@published(
+    "convnet-burden, models as torchvision has them",
+    "convnet-burden's README and reports",
+    needs=("torchvision",),
+    remark="The same numbers from stock models of torchvision, where they have the printed architecture. Of resnet50 "
+    "there is a report, which the tables leave out.",
+)
+def stock() -> Iterator[Line]:
+    for printed in [*facts("burden_models.csv"), *facts(REPORTS)]:
         if printed["model"] in STOCK:
             name, options = STOCK[printed["model"]]
-            shape = (1, 3, int(printed["input_h"]), int(printed["input_w"]))
-            profile = api.profile(torchvision_model(name, **options), input_shape=shape, convention="burden")
-            ours = {column: memory(profile.total(column)) for column in ("param_mem", "feat_mem")}
-            ours["flops"] = operations(profile.total("flops"), printed["flops"])
-            yield Line(printed["model"], compared(printed, ours))
+            yield _line(printed, torchvision_model(name, **options))
+
+
+def _line(printed: dict[str, str], model: Any) -> Line:
+    shape = (1, 3, int(printed["input_h"]), int(printed["input_w"]))
+    profile = api.profile(model, input_shape=shape, convention="burden")
+    ours = {column: memory(profile.total(column)) for column in ("param_mem", "feat_mem")}
+    ours["flops"] = operations(profile.total("flops"), printed["flops"])
+    return Line(printed["model"], compared(printed, ours))
 
 
 def memory(value: float) -> str:
