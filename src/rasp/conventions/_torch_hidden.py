@@ -21,6 +21,7 @@ SDPA = (ATTENTION, FLASH, EFFICIENT)
 RECURRENT = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
 FUSED_CPU_LSTM = ("float32", "bfloat16", "float16")
 ENCODER, MULTIHEAD = "torch.nn.TransformerEncoderLayer", "torch.nn.MultiheadAttention"
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm")  # of frozen weights and a transposed input the last
 FOURTH = 3
 KEY_PADDING, MASK = 3, 5  # positions of a MultiheadAttention's masks
 FLASH_MULTIPLE = 8  # a GPU's flash kernel takes heads of a multiple of 8 wide
@@ -85,8 +86,8 @@ def _of_itself(ledger: Ledger, layer: LayerCall) -> bool:
     width = layer.inputs[0].shape[-1]
     call, trace = ledger.trace.calls[layer.call], ledger.trace
     specs = (trace.specs[trace.ops[index].spec] for index in range(call.start, call.end))
-    first = next((spec for spec in specs if spec.name in ("aten::mm", "aten::addmm")), None)
-    return first is not None and bool(first.args[-1].shape == (width, 3 * width))
+    first = next((spec for spec in specs if spec.name in PRODUCTS), None)
+    return first is not None and bool(first.args[-1].shape[-2:] == (width, 3 * width))
 
 
 # -- operators ---------------------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """DeepSpeed's flops profiler: functions of torch before which it stands, in whatever module they are called.
 
 What is spelled as an operator of Python (x + y; not x @ y), works in place, or was taken from torch before the profiler
-stood there (`self.act = F.gelu`, `from torch import einsum`) is not heard and counts nothing. A function that calls
-another in its own namespace counts both. Recurrent layers have a formula of their own, at which their class must be
-torch's very own. Formulas of functions: _deepspeed.py.
+stood there (`self.act = F.gelu`, `from torch import einsum`) is not heard and counts nothing; nor is attention of frozen
+weights, which torch runs as one operator. A function that calls another in its own namespace counts both. Recurrent
+layers have a formula of their own, at which their class must be torch's very own. Formulas of functions: _deepspeed.py.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ..ledger import LayerCall, Ledger
 from ..records import TensorSpec
 from . import Charge, Convention, convention
 from ._deepspeed import FORMULAS, Cost
+from ._fused import fused
 
 LAYERS = {"torch.nn.RNN": 1, "torch.nn.GRU": 7, "torch.nn.LSTM": 10}  # elementwise work per hidden unit, as it says
 CELLS = {f"{name}Cell": each for name, each in LAYERS.items()}
@@ -27,9 +28,9 @@ def spelled(place: str) -> str:
 
 def calls(ledger: Ledger) -> Iterator[tuple[int, int, str, Cost]]:
     """What each call counts: of the module call it is in, with its kind."""
-    known = _registered(ledger)
+    known, hidden = _registered(ledger), fused(ledger, evaluated=False)
     for call in ledger.functions:
-        formula = FORMULAS.get(spelled(call.place))
+        formula = FORMULAS.get(spelled(call.place)) if call.owner not in hidden else None
         found = formula(call) if formula else None
         if found is not None:
             owner = _owner(ledger, call.owner, known)
