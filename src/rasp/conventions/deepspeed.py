@@ -1,9 +1,10 @@
 """DeepSpeed's flops profiler: functions of torch before which it stands, in whatever module they are called.
 
 What is spelled as an operator of Python (x + y; not x @ y), works in place, or was taken from torch before the profiler
-stood there (`self.act = F.gelu`, `from torch import einsum`) is not heard and counts nothing; nor is attention of frozen
-weights, which torch runs as one operator. A function that calls another in its own namespace counts both. Recurrent
-layers have a formula of their own, at which their class must be torch's very own. Formulas of functions: _deepspeed.py.
+stood there (`self.act = F.gelu`, `from torch import einsum`) is not heard and counts nothing; nor is attention with
+frozen weights, which torch runs as one operator. A function that calls another in its own namespace counts both.
+Recurrent layers have a formula of their own, at which their class must be torch's very own. Formulas of functions:
+_deepspeed.py.
 """
 
 from __future__ import annotations
