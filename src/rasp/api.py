@@ -14,14 +14,14 @@ from .columns import load as load_columns
 from .conventions import CONVENTIONS, Convention
 from .conventions import get as get_convention
 from .conventions import load as load_conventions
-from .devices import as_kept, sheet
-from .errors import InputError, NotBuiltError, UncountedError, UnknownName
+from .devices import as_kept, machine_here, sheet
+from .errors import InputError, UncountedError, UnknownName
 from .explain import Explanation
 from .fits import fits
 from .memory import allocators
 from .memory.plan import Settings
 from .memory.targets import target as target_of
-from .profile import REPORTS, TABLE, Profile, load
+from .profile import REPORTS, TABLE, TIMED, Profile, load
 from .report import Report
 
 if TYPE_CHECKING:
@@ -56,6 +56,15 @@ def profile(
     allocator_settings: str = "",
     keep_gradients: bool = False,
     roof: str | None = None,
+    timing: bool | str = False,
+    batches: int | None = None,
+    warmup: int | None = None,
+    seconds: float | None = None,
+    precision: float | None = None,
+    channels_last: bool = False,
+    copy_inputs: bool = False,
+    compiled: bool | Mapping[str, Any] = False,
+    progress: bool | None = None,
 ) -> Profile:
     """Run a model once, by default without data or memory, and keep the record that every number is read from.
 
@@ -71,6 +80,13 @@ def profile(
 
     `roof` is the machine whose ceilings the roofline columns take (least_time, attainable, bound): one of the sheet, or
     'cpu' or 'cuda' as `rasp calibrate` measured it; the target unless given.
+
+    `timing=True` also runs the model for real on `device` (where it lives, unless given), for `.latency`, `.samples`,
+    `.verdict` and the columns lat, net_lat, lat[%], FLOPS, median …; 'whole' leaves the modules out. It takes as many
+    runs as make the median known to `precision` (0.01) within `seconds` (3); `batches` and `warmup`, or
+    rasp.CFG.profile.num_batches and .warmup_batches, are exact counts. With `backward` it is a training step.
+    `copy_inputs`: from the host in each run. `compiled`: the whole under torch.compile too (a dict: its options).
+    `progress`: told on stderr, on a terminal unless given.
     """
     from .capture import capture, spelled_later, ways_of  # torch is imported here and not before
     from .measure.memory import cuda_of, measured_memory
@@ -88,12 +104,18 @@ def profile(
         "dtype": dtype,
         "autocast": autocast,
     }
+    settings_of_time = None
+    if timing:
+        settings_of_time = _timing(
+            timing, batches=batches, warmup=warmup, seconds=seconds, precision=precision, channels_last=channels_last,
+            copy_inputs=copy_inputs, compiled=compiled, progress=progress,
+        )  # fmt: skip
     on_cuda = cuda_of(model, device) if memory else None
     trace, info = capture(
         model,
         **given,
         **how,
-        device=None if on_cuda is not None else device,
+        device=None if on_cuda is not None or settings_of_time is not None else device,
         functions=functions,
         ways=ways_of(machine) if memory and allocator != "cpu" else None,
     )
@@ -105,11 +127,35 @@ def profile(
         info["memory"] = asdict(settings)
         if on_cuda is not None:
             info["measured_memory"] = measured_memory(model, on_cuda, given, how)
-    asked = {"mode": mode, "device": device, "dtypes": dtypes, "dtype": dtype, "autocast": autocast}
+    if settings_of_time is not None:
+        info |= _timed(model, given, how, device, trace, settings_of_time, roof)
+    asked = {"mode": mode, "device": None if timing else device, "dtypes": dtypes, "dtype": dtype, "autocast": autocast}
     found = Profile(trace, info, functions=spelled_later(trace, model, inputs, input_shape, kwargs, asked))
     if strict:
         _refuse_gaps(found)
     return found
+
+
+def _timing(timing: bool | str, **options: Any) -> Any:
+    """How the time is to be measured, checked before anything runs."""
+    from .measure.timing import Settings as TimeSettings
+
+    if timing not in (True, "whole", "modules"):
+        raise InputError(f"timing={timing!r}: give True (modules too) or 'whole' (the model alone).")
+    return TimeSettings.of(modules=timing != "whole", **options)
+
+
+def _timed(
+    model: Any, given: Any, how: Any, device: Any, trace: Any, settings: Any, roof: str | None
+) -> dict[str, Any]:
+    """What a profile keeps of a measurement, and the ceilings of the machine it was made on, where they are known."""
+    from .measure.timing import timed
+
+    samples = timed(model, given, how, device, trace, settings)
+    ceilings = roof or machine_here(samples.device, samples.environment.get("gpu"))
+    samples.how["ceilings"] = ceilings is not None
+    found: dict[str, Any] = {"samples": samples.as_dict()}
+    return found if ceilings is None else {**found, "machine": as_kept(ceilings)}
 
 
 def explain(profile: Profile, a: str, b: str, column: str = "flops") -> Explanation:
@@ -123,7 +169,7 @@ def stat(
     inputs: Any = None,
     device: Any = None,
     *,
-    timing: bool = False,
+    timing: bool | str = False,
     memory: bool = False,
     print_stat: bool = True,
     returns: str | Sequence[str] | None = None,
@@ -141,23 +187,24 @@ def stat(
     autocast: Any = None,
     strict: bool = False,
     target: str | int = "h200",
+    **measuring: Any,
 ) -> Any:
     """Print a model's cost layer by layer, in evaluation mode without gradients, and return what `returns` names.
 
     `returns`: 'data' (a DataFrame, the total its last row), 'tree' (the root Branch), 'sum' (the printed text); several
     give a list. `report_fields` are the columns, `excludes` leaves some out, `includes` adds some at the end.
     `save_path`: a folder gets <model>.csv, a file is written by its suffix. `memory=True` adds RASP's columns of device
-    memory: measured on a CUDA device, elsewhere predicted for `target`.
+    memory: measured on a CUDA device, elsewhere predicted for `target`. `timing=True` runs the model for real on
+    `device` and adds RASP's columns of time; `measuring` takes rasp.profile's options for that (batches, seconds …).
     """
-    if timing:
-        raise NotBuiltError("timing=True is not built yet: this version does not measure time. Leave it out.")
     wanted = _names(returns, "returns")
     for name in wanted:
         if name not in RETURNS:
             raise UnknownName("return value", name, RETURNS)
     if report_type is not None and report_type not in REPORTS:
         raise UnknownName("report type", report_type, [*REPORTS, "None"])
-    fields = choose(report_fields, [*_names(includes, "includes"), *(MEMORY if memory else ())], excludes)
+    start = TIMED if timing and report_fields is None else report_fields
+    fields = choose(start, [*_names(includes, "includes"), *(MEMORY if memory else ())], excludes)
     levels = {get_convention(name).level for name in (convention, *(find(field).convention for field in fields))}
     found = profile(
         model,
@@ -173,6 +220,8 @@ def stat(
         functions="function" in levels,
         memory=memory,
         target=target,
+        timing=timing,
+        **measuring,
     )
     if report_type is None:
         return None

@@ -17,6 +17,7 @@ class Section:
         made = {k: Section(v, f"{where}{k}.") if isinstance(v, Mapping) else v for k, v in values.items()}
         object.__setattr__(self, "_values", made)
         object.__setattr__(self, "_where", where)
+        object.__setattr__(self, "_given", set())
 
     def __getattr__(self, name: str) -> Any:
         values: dict[str, Any] = object.__getattribute__(self, "_values")
@@ -33,6 +34,11 @@ class Section:
             return
         _check(f"{self._where}{name}", value)
         self._values[name] = value
+        self._given.add(name)
+
+    def given(self, name: str) -> bool:
+        """Whether a setting was set by name, be it to its default."""
+        return name in object.__getattribute__(self, "_given")
 
     def update(self, values: Mapping[str, Any]) -> None:
         """Set many, to any depth; settings not named keep their value. Nothing changes when one of them is refused."""
@@ -41,6 +47,8 @@ class Section:
         self._dry_run(values)
         for name, value in values.items():
             setattr(self, name, value)
+            if value == _default(f"{self._where}{name}"):
+                self._given.discard(name)  # as when all settings are put back
 
     def _dry_run(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
@@ -56,7 +64,7 @@ class Section:
         return {k: v.as_dict() if isinstance(v, Section) else v for k, v in self._values.items()}
 
     def __dir__(self) -> list[str]:
-        return [*self._values, "update", "as_dict"]
+        return [*self._values, "update", "as_dict", "given"]
 
     def __repr__(self) -> str:
         return f"CFG({self.as_dict()})"
@@ -67,6 +75,13 @@ class UnknownSetting(UnknownName, AttributeError):  # type: ignore[misc]  # both
 
     def __init__(self, name: str, known: list[str]) -> None:
         super().__init__("setting", name, known)
+
+
+def _default(name: str) -> Any:
+    found: Any = DEFAULTS
+    for part in name.split("."):
+        found = found[part]
+    return found
 
 
 def _check(name: str, value: Any) -> None:

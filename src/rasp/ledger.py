@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from . import roofline
+from .clocked import Clocked
 from .devices import DEFAULT_MACHINE, Machine, machine
 from .energy import Energy
 from .entries import FORWARD, Entry, post
@@ -20,6 +21,7 @@ from .records import PHASES, FunctionCall, OpSpec, Storage, TensorInfo, TensorSp
 from .roofline import Times
 from .rules import MODULE_RULES, Work, bytes_read, bytes_written, work_of
 from .rules import load as load_rules
+from .samples import Samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,12 @@ class Ledger:
         return Memory(self.trace, Settings(**info.get("memory", {})), info.get("measured_memory"))
 
     @cached_property
+    def clocked(self) -> Clocked | None:
+        """The times of calls as they were measured; None where nothing was timed."""
+        samples = Samples.of(self.source.info.get("samples"))
+        return Clocked(self.trace, samples) if samples is not None and samples.time.whole else None
+
+    @cached_property
     def readings(self) -> Readings:
         """Memory around each module call: measured where the run was, else predicted."""
         return measured(self.source.info) or self.memory.readings
@@ -196,6 +204,12 @@ class Ledger:
         out = self.trace.calls[call].outputs
         kind = roofline.dtype_kind(out[0].dtype if out else "float32")
         return roofline.times(self.module_work(call), kind, self.machine)
+
+    def starting(self, entries: Iterable[Entry]) -> float:
+        """Seconds that starting the operators of these entries takes on the machine, where that was measured."""
+        every = (pair for entry in entries for counts in entry.counts for pair in counts.items())
+        launches = sum(times * needed.launches for spec, times in every if (needed := self.times[spec]) is not None)
+        return launches * (self.machine.launch or 0.0)
 
     # -- modules ---------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from .clocked import PHASES as PHASES_TIMED
 from .entries import Entry
 from .ledger import Ledger
 from .records import PHASES
@@ -59,6 +60,23 @@ def whole(ledger: Ledger, kind: str = "total") -> Part:
     name = "total" if kind == "total" else "."
     call = 0 if ledger.trace.calls else None
     return Part(kind, name, ledger.trace.modules[0].type, call=call, whole=True, label=kind)
+
+
+def rest_of_time(ledger: Ledger) -> list[Part]:
+    """What was timed and is no call's: parts of a run outside the forward, and the remainder to the whole."""
+    clocked = ledger.clocked
+    if clocked is None or not clocked.series.calls:
+        return []
+    found = [Part("phase", f"({name})", WORDS[name], label=name) for name in PHASES_TIMED if clocked.part(name)]
+    return [*found, Part("remainder", "(remainder)", WORDS["remainder"], label="remainder")]
+
+
+WORDS = {
+    "copy": "inputs to the device",
+    "backward": "loss and backward",
+    "optimiser": "zero_grad and step",
+    "remainder": "between modules",
+}
 
 
 def root(ledger: Ledger) -> list[Part]:

@@ -20,7 +20,10 @@ from .memory.face import Memory
 from .parts import Part
 from .records import FunctionCall, Trace
 from .report import Report
+from .samples import Samples
+from .spread import Latency
 from .tree import Node
+from .verdict import Verdict, of_model
 from .view import View
 
 if TYPE_CHECKING:
@@ -29,10 +32,14 @@ if TYPE_CHECKING:
 Columns = Sequence[str] | None
 REPORTS = {"tape": parts.tape, "node": parts.root, "leaves": parts.leaves, "root": parts.root}
 TABLE = ("name", "type", "in_shape", "out_shape", "params", "flops", "mem_r", "mem_w", "mem_rw")
+TIMED = (
+    *TABLE[: TABLE.index("flops")], "lat", "net_lat", "lat[%]", "flops", "FLOPS", *TABLE[TABLE.index("flops") + 1 :]
+)  # fmt: skip
 TREE = ("name", "type", "out_shape", "params", "macs", "flops", "flops%")
 BY_OP = ("name", "ops", "macs", "flops", "read", "write", "flops%")
 BY_TYPE = ("name", "calls", "params", "macs", "flops", "read", "write", "flops%")
 COMPARED = ("params", "macs", "flops", "read", "write")  # equal in blocks that fold
+TIMES = ("lat", "net_lat", "lat[%]", "net_lat%", "FLOPS")  # with these a table shows the remainder of the time
 TREE_LINES = 60  # print(profile) shows as many levels as fit in this
 
 
@@ -99,6 +106,28 @@ class Profile:
         """Energy as it was measured: .gross, .net, .per_pass, .per_sample, .power, .co2(…); or the .reason."""
         return self.view().ledger.energy
 
+    @property
+    def samples(self) -> Samples | None:
+        """What was measured: every run's raw samples by meter, the environment, remarks; None where nothing was."""
+        return Samples.of(self.info.get("samples"))
+
+    @property
+    def latency(self) -> Latency | None:
+        """The whole model's, in milliseconds, without any instrument: .median .mean .std .p5 .p95 .ci .n .samples."""
+        samples = self.samples
+        return None if samples is None else samples.latency
+
+    @property
+    def remainder(self) -> float | None:
+        """Milliseconds of the latency that no module accounts for."""
+        found = next((row for row in self.rows(columns=["net_lat"]) if row["kind"] == "remainder"), None)
+        return None if found is None else found["net_lat"]
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What the measured time is bound by, and the evidence; None where nothing was timed."""
+        return of_model(self.view())
+
     def on(self, machine: str) -> Profile:
         """The same run with the ceilings of another machine: 'a100', or 'cpu' as `rasp calibrate` measured it."""
         info = {**self.info, "machine": machine_called(machine)}
@@ -122,10 +151,13 @@ class Profile:
         if report_type not in REPORTS:
             raise UnknownName("report type", report_type, REPORTS)
         view = self.view(convention)
+        columns = columns or (TABLE if view.ledger.clocked is None else TIMED)
         rows = REPORTS[report_type](view.ledger)
+        if report_type in ("tape", "leaves") and not set(columns).isdisjoint(TIMES):
+            rows += parts.rest_of_time(view.ledger)
         if include_root:
             rows.append(parts.whole(view.ledger, "root"))
-        return self._table(view, rows, columns or TABLE)
+        return self._table(view, rows, columns)
 
     def by_op(self, columns: Columns = None, convention: str | None = None, sort: str | None = "flops") -> Report:
         """A table by operator kind, dearest first."""

@@ -7,7 +7,9 @@ from typing import Any
 
 from . import coverage, units
 from .records import PHASES, Trace
+from .samples import Samples
 from .shares import weights
+from .verdict import of_model
 from .view import View
 
 NAMES_SHOWN = 4
@@ -32,6 +34,7 @@ def notes(view: View, info: dict[str, Any], columns: Sequence[str]) -> list[str]
     """What a reader of these columns should know."""
     of_columns = [*_weighing(view, columns), *_remarks(view, columns), *_memory(view, columns), *_roofs(view, columns)]
     of_columns += _energy(view, columns)
+    of_columns += _times(view, columns)
     return [*of_columns, *_capture(info), *_gaps(view), *_idle(view), *view.trace.notes]
 
 
@@ -113,6 +116,48 @@ def _roofs(view: View, columns: Sequence[str]) -> list[str]:
     machine = view.ledger.machine
     source = machine.source if machine.how == "measured" else f"published peaks, without sparsity: {machine.source}"
     return [f"{', '.join(named)} predicted for {machine.name} ({source})"]
+
+
+OF_TIME = ("lat", "net_lat", "lat[%]", "FLOPS", "median", "mean", "std", "p5", "p95", "ci_low", "ci_high", "roof%")
+
+
+def _times(view: View, columns: Sequence[str]) -> list[str]:
+    """How the time was measured, how far it spreads, what watching cost, and what to know of it."""
+    asked = {view.asked(name).column.name for name in columns}.intersection((*OF_TIME, "verdict", "samples"))
+    clocked = view.ledger.clocked
+    if not asked:
+        return []
+    if clocked is None:
+        return [f"{', '.join(sorted(asked))}: nothing was timed; profile with timing=True"]
+    samples = clocked.samples
+    found = [f"lat measured on {where_timed(samples.environment)}: {samples.latency}, {timed_as(samples)}"]
+    if samples.watching is not None and clocked.series.calls:
+        cost = f", {samples.instrument['call'] * 1e6:.0f} ns a call" if "call" in samples.instrument else ""
+        found.append(
+            f"net_lat of modules from {len(clocked.series.watched)} more runs with a clock at every door "
+            f"({samples.watching:+.1%} on the whole{cost}, taken off)"
+        )
+    verdict = of_model(view)
+    return [*found, *samples.remarks, *([] if verdict is None else [str(verdict)])]
+
+
+def where_timed(environment: dict[str, Any]) -> str:
+    """'cuda:0 (NVIDIA H200), torch 2.14.1': a machine in a few words."""
+    what = environment.get("gpu") or environment.get("processor") or ""
+    threads = "" if environment.get("gpu") or "threads" not in environment else f", {environment['threads']} threads"
+    return f"{environment.get('device', '')} ({what}{threads}), torch {environment.get('torch', '')}"
+
+
+def timed_as(samples: Samples) -> str:
+    """What a run was: a forward or a training step, and what was special about it."""
+    how = samples.how
+    words = ["training step" if how.get("backward") else "forward", f"{len(samples.time.warmup)} warm-up runs apart"]
+    words += [f"as {how[name]}" for name in ("dtype",) if how.get(name)]
+    words += [f"autocast {how['autocast']}"] if how.get("autocast") else []
+    words += ["channels_last"] if how.get("channels_last") else []
+    words += ["inputs copied each time"] if how.get("copy_inputs") else []
+    words += ["PARTIAL"] if samples.partial else []
+    return ", ".join(words)
 
 
 def _capture(info: dict[str, Any]) -> list[str]:

@@ -162,12 +162,6 @@ def test_it_runs_in_evaluation_mode_and_leaves_the_model_as_it_was() -> None:
     assert int(model[1].num_batches_tracked) == 0
 
 
-@pytest.mark.parametrize("option", ["timing"])
-def test_what_is_not_built_says_so(option: str) -> None:
-    with pytest.raises(rasp.NotBuiltError, match=f"{option}=True is not built yet"):
-        rasp.stat(Small(), input_shape=(2, 8), **{option: True})
-
-
 @pytest.mark.parametrize(
     ("how", "words"),
     [

@@ -113,7 +113,7 @@ def gradients_kept(loss: torch.Tensor, own: Set[int]) -> Iterator[None]:
 
     TorchScript modules, and layers held by a closure or a plain object, compute with the user's own parameters.
     """
-    before = [(leaf, leaf.grad) for leaf in _leaves(loss) if id(leaf) not in own]
+    before = [(leaf, leaf.grad) for leaf in leaves_of(loss) if id(leaf) not in own]
     for leaf, _ in before:
         leaf.grad = None  # a gradient that is there would be added to, in place
     try:
@@ -123,7 +123,7 @@ def gradients_kept(loss: torch.Tensor, own: Set[int]) -> Iterator[None]:
             leaf.grad = gradient
 
 
-def _leaves(loss: torch.Tensor) -> Iterator[torch.Tensor]:
+def leaves_of(loss: torch.Tensor) -> Iterator[torch.Tensor]:
     """The tensors a backward accumulates gradients in."""
     todo: list[Any] = [loss.grad_fn]
     seen = set(todo)
@@ -135,3 +135,15 @@ def _leaves(loss: torch.Tensor) -> Iterator[torch.Tensor]:
             new = {following for following, _ in node.next_functions} - seen
             seen |= new
             todo.extend(new)
+
+
+@contextmanager
+def process_kept() -> Iterator[None]:
+    """Save random states and defaults, and put them back, with every fast path left as a user's own run has it."""
+    with _one_at_a_time:
+        restore = [*_random_states(), *_defaults()]
+        try:
+            yield
+        finally:
+            for put_back, value in restore:
+                put_back(value)

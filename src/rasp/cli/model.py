@@ -15,6 +15,8 @@ def profiled(
 ) -> Profile:
     """Load a saved profile, or build a model and profile it: without memory where its origin allows, else for real."""
     if name.endswith(".json") and not name.startswith("hf:"):
+        if how.get("timing"):
+            raise InputError(f"{name} is a saved profile: what was timed in it is shown without --timing and its kin.")
         found = api.load(name)
         return found.on(how["roof"]) if how.get("roof") else found
     from ..zoo.adapters import source
@@ -27,7 +29,7 @@ def profiled(
         say(f"no -i given: {origin.title} takes {_shapes(taken)}")
     else:
         raise InputError(f"{name} does not tell its inputs: give their shapes with -i, as in -i 1,3,224,224.")
-    virtual = origin.virtual and how.get("device") is None
+    virtual = origin.virtual and how.get("device") is None and not how.get("timing")
     try:
         return api.profile(origin.model(virtual=virtual, **factory), **taken, **how)
     except CaptureError:

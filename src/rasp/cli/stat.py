@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -50,17 +50,30 @@ def stat(
     convention: Annotated[str | None, option("A way of counting; see rasp conventions.")] = None,
     backward: Annotated[bool, option("Count the backward as well, in train mode.")] = False,
     mode: Annotated[Mode | None, option("eval, train, or as-is: the model's own.")] = None,
-    device: Annotated[str | None, option("Run for real on this device.")] = None,
+    device: Annotated[str | None, option("Run for real on this device: cpu, cuda:0, mps …")] = None,
     dtype: Annotated[str | None, option("What if the model were of this dtype.")] = None,
     roof: Annotated[str | None, option("A machine for the columns of rooflines; see rasp machines.")] = None,
     strict: Annotated[bool, option("Fail when an operator has no rule.")] = False,
+    timing: Annotated[bool, option("Run it on the device and time it, module by module.")] = False,
+    batches: Annotated[int | None, option("Time exactly so many runs.")] = None,
+    warmup: Annotated[int | None, option("Run exactly so many before them.")] = None,
+    seconds: Annotated[float | None, option("Time for about so long at most.")] = None,
 ) -> None:
     """Count a model, layer by layer."""
     chosen = (words.names(columns), words.names(includes), words.names(excludes))
     ask = Ask(format, by, depth, fold, *chosen, sort, top, convention, style)
     ask.check()
-    how = {"backward": backward, "mode": mode, "device": device, "dtype": dtype, "strict": strict, "roof": roof}
+    how: dict[str, Any] = {
+        "backward": backward,
+        "mode": mode,
+        "device": device,
+        "dtype": dtype,
+        "strict": strict,
+        "roof": roof,
+    }
     how["functions"] = ask.spelled
+    if timing or batches is not None or warmup is not None or seconds is not None:
+        how |= {"timing": True, "batches": batches, "warmup": warmup, "seconds": seconds}
     found = profiled(model, words.keywords(kw or ()), input, batch, how)
     if output is not None and format is None and output.suffix.lower() == ".json":
         say(f"profile saved to {found.save(output)}")

@@ -48,6 +48,7 @@ from ._sheet import calibrated as calibrated
 from ._sheet import keep as keep
 from ._sheet import kept_at as kept_at
 from ._sheet import machine as machine
+from ._sheet import machine_here as machine_here
 from ._sheet import sheet as sheet
 
 

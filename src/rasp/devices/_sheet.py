@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -69,6 +70,15 @@ def machine(name: str) -> Machine:
             f"'rasp calibrate --device {spelled}', or name a machine of 'rasp machines'."
         )
     raise UnknownName("machine", name, [*sheet(), *kept])
+
+
+def machine_here(device: str, gpu: str | None = None) -> str | None:
+    """The name of the ceilings of a device that is here: as calibrated, else the published ones of a GPU so called."""
+    if device in calibrated():
+        return device
+    words = set(re.findall(r"[a-z0-9]+", (gpu or "").lower()))
+    found = [name for name in sheet() if words and set(re.findall(r"[a-z0-9]+", name)) <= words]
+    return max(found, key=len, default=None)
 
 
 def as_kept(name: str) -> str | dict[str, Any]:

@@ -9,7 +9,7 @@ from ..report import Heading, Row
 
 ESTIMATED = ("MAC", "FLOP", "op")  # what a row with an operator without a rule knows only a lower bound of
 SHAPES_SHOWN = 3
-MARKS = {"own": "+", "uncalled": "∅", "rest": "…"}
+MARKS = {"own": "+", "uncalled": "∅", "rest": "…", "phase": "·", "remainder": "±"}
 BAR = "▏▎▍▌▋▊▉█"
 
 
@@ -49,7 +49,7 @@ def number(heading: Heading, value: float) -> str:
     if heading.form == "share":
         return units.percent(value)
     if heading.form == "time":
-        return units.time(value)
+        return units.time(value / 1e3 if heading.unit == "ms" else value)
     if heading.form == "small":
         return units.small(value, heading.unit)
     return units.ratio(value) if heading.form == "ratio" else units.count(value)
