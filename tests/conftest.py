@@ -11,10 +11,12 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import pytest
 import torch
 import torch._dynamo  # replaces torch.manual_seed when it is imported: let that be before any test
+from torch._dynamo.mutation_guard import install_generation_tagging_init
 
 from process_state import process_state
 
 torch.set_num_threads(1)
+install_generation_tagging_init()  # replaces nn.Module.__init__ when a compiled function is called
 
 
 @pytest.fixture(autouse=True)

@@ -391,6 +391,21 @@ def test_lazy_modules_stay_lazy():
     assert model[3].weight.shape == (5, 64)
 
 
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_lazy_model_that_needs_data(backward):
+    """A branch on a value: the shapes are found in a run for real, whose parameters go with it."""
+    model = nn.Sequential(nn.LazyLinear(6), nn.LazyBatchNorm1d(), Branch())
+    trace, how = capture(model, torch.rand(2, 8), backward=backward)
+    assert how["capture_mode"] == "real"
+    assert sum(macs(trace).values()) == 2 * 8 * 6 * (2 if backward else 1)
+    assert all(nn.parameter.is_lazy(t) for t in [*model[0].parameters(), *model[1].parameters()])
+
+
+class Branch(nn.Module):
+    def forward(self, x):
+        return x + 1 if x.sum() < 1e9 else x
+
+
 def test_a_lazy_module_that_is_never_called():
     model = nn.Sequential(nn.LazyLinear(4))
     model.idle = nn.LazyLinear(3)

@@ -373,6 +373,25 @@ def test_wrapped_models_count_what_the_plain_one_counts(kind):
     assert all(p.grad is None for p in model.parameters())
 
 
+@torch.compile
+def doubled(x):
+    return x.relu() * 2
+
+
+class CompiledForward(nn.Linear):
+    @torch.compile
+    def forward(self, x):
+        return super().forward(x).relu()
+
+
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+@pytest.mark.parametrize("model", [Call(lambda m, x: doubled(m.linear(x))), CompiledForward(8, 8)])
+def test_compiled_functions_run_as_they_are_written(model, device):
+    trace, _ = capture(model, X, device=device)
+    assert sum(macs(trace).values()) == 128
+    assert "relu" in names(trace)
+
+
 @pytest.mark.parametrize("kind", ["scripted", "a scripted child"])
 def test_a_scripted_model_keeps_its_flags_and_statistics(kind):
     model = wrapped(kind).train()
@@ -383,6 +402,32 @@ def test_a_scripted_model_keeps_its_flags_and_statistics(kind):
     assert all(m.training for m in model.modules())
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name]), name
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_model_prepared_for_quantisation_aware_training(backward):
+    """Its fused observers write scale and range, and return fresh tensors."""
+    quantisation = pytest.importorskip("torch.ao.quantization")
+    model = plain().train()
+    model.qconfig = quantisation.get_default_qat_qconfig("fbgemm")
+    model = quantisation.prepare_qat(model)
+    before = model_state(model)
+    trace, how = capture(model, X, backward=backward)
+    assert how["capture_mode"] == "meta"
+    assert sum(macs(trace, 0).values()) == 256
+    assert "_fused_moving_avg_obs_fq_helper" in names(trace)
+    assert differences(before, model_state(model)) == []
+
+
+def test_what_a_generator_gives_is_counted():
+    def halves(m, x):
+        for half in x.split(1):
+            yield m.linear(half)
+
+    for device in ("meta", "cpu"):
+        trace, _ = capture(Call(halves), X, device=device)
+        assert macs(trace) == {"linear": 128}
+        assert [spec.shape for spec in trace.outputs] == [(1, 8), (1, 8)]
 
 
 def test_a_call_of_its_own():

@@ -127,6 +127,11 @@ QUESTIONS = {
     "a mask": (lambda m, x: add_ones(x, torch.arange(5)[torch.arange(5) > 2].numel()), 2),
     "a mask of an activation": (lambda m, x: add_ones(x, x[torch.tensor([True, False])].shape[0]), 1),
     "masked_select": (lambda m, x: add_ones(x, torch.arange(5).masked_select(torch.arange(5) > 3).numel()), 1),
+    "a tensor of tensors": (lambda m, x: add_ones(x, torch.tensor([torch.tensor(1), torch.arange(3).sum()]).sum()), 4),
+    "a tensor on the device of another": (
+        lambda m, x: add_ones(x, torch.tensor([1, 3], device=x.device).sum()), 4),
+    "a new tensor": (lambda m, x: add_ones(x, torch.arange(2, device=x.device).new_tensor([1, 1]).sum()), 2),
+    "masked_select of an activation": (lambda m, x: add_ones(x, x.masked_select(torch.arange(8) > 4).numel()), 6),
     "a list as index": (lambda m, x: add_ones(x, torch.arange(5)[[1, 2]].sum()), 3),
     "a list among slices": (lambda m, x: add_ones(x, torch.arange(6).view(2, 3)[:, [-1, 0]].sum()), 10),
     "a bool list as index": (lambda m, x: add_ones(x, torch.arange(3)[[True, False, True]].sum()), 2),
@@ -410,3 +415,9 @@ def test_control_flow_counts_what_it_runs(name, backward):
     real, _ = capture(Call(function), (x,), backward=backward, device="cpu")
     assert macs(real) == macs(trace)
     assert [n for n in names(real) if n != "lift_fresh"] == names(trace)
+
+
+def test_tensors_are_no_sequences_afterwards():
+    """A method in place of Tensor.__getitem__ would leave a slot behind, and torch.tensor([a tensor]) would fail."""
+    capture(Call(lambda m, x: add_ones(x, torch.arange(6).view(2, 3)[:, [-1, 0]].sum())), (torch.rand(2, 8),))
+    assert torch.tensor([torch.tensor(1), torch.tensor(2)]).tolist() == [1, 2]

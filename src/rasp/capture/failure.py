@@ -21,9 +21,17 @@ LIBRARY = ("/torch/", "/rasp/capture/")
 class Stopped(Exception):
     """A run did not come to its end."""
 
-    def __init__(self, error: BaseException, path: str | None, phase: int = FORWARD) -> None:
+    def __init__(self, error: BaseException, path: str | None, phase: int = FORWARD, unseen: bool = False) -> None:
         super().__init__(str(error))
         self.error, self.path, self.phase = error, path, phase
+        self.unseen = unseen  # tensors were met that no operator made
+
+
+def lost_in_a_list(error: BaseException, unseen: bool) -> bool:
+    """Whether the value that was missing may have been lost in a list of indices (which torch makes a tensor of that no
+    operator shows, `unseen`) or in one of numbers.
+    """
+    return (unseen and isinstance(error, DependsOnData)) or "item() cannot be called on meta" in str(error)
 
 
 def raised_by_model(error: BaseException) -> bool:

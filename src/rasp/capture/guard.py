@@ -7,7 +7,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Iterator, Set
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -27,8 +27,15 @@ def _any_device(*_: Any) -> None:
 @contextmanager
 def untouched() -> Iterator[None]:
     """Save the state a forward may change outside of the model, and put it back; captures of other threads wait."""
-    with _one_at_a_time, control_flow_as_python():
+    with _one_at_a_time, control_flow_as_python(), _eager():
         yield from _saved()
+
+
+def _eager() -> AbstractContextManager[Any]:
+    """Functions of torch.compile run as written: compiling them would compile the capture around them as well."""
+    if "torch._dynamo" not in sys.modules:  # nothing was compiled yet
+        return nullcontext()
+    return torch.compiler.set_stance("force_eager")  # type: ignore[no-any-return]
 
 
 def _saved() -> Iterator[None]:

@@ -82,10 +82,11 @@ class Plan:
             return "view"
         if written:
             lists = any("[]" in str(a.type) for _, a in written)
-            if lists or self.name.startswith(("aten::_fused_", "aten::_foreach_")):
+            fresh = any(r.alias_info is None for r in schema.returns)
+            if not fresh and (lists or self.name.startswith(("aten::_fused_", "aten::_foreach_"))):
                 return "lists"
             first = written[0][1]
-            if len(written) == 1 and written[0][0] == 0 and not first.kwarg_only and schema.returns:
+            if len(written) == 1 and written[0][0] == 0 and not first.kwarg_only and schema.returns and not fresh:
                 return "inplace"
             return "call"
         if any(r.alias_info is not None for r in schema.returns):

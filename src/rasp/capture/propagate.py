@@ -96,6 +96,7 @@ class Propagation(TorchDispatchMode):
         self.adopted: set[str] = set()
         self.ways = ways  # of the device that memory is asked for: a routes.Ways
         self.notes: list[str] = []
+        self.unseen = False  # whether a tensor on meta was met that no operator made
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         plan = PLANS.get(id(func)) or plan_of(func)
@@ -208,13 +209,15 @@ class Propagation(TorchDispatchMode):
         outs: list[Tensor] = []
         scan((out,), outs, [])
         writes = []
+        for position, name in plan.written:
+            scan((args[position] if position < len(args) else kwargs.get(name),), outs, [])
         for t in outs:
             index = self.rec.by_address.get(t.untyped_storage()._cdata)
             writes.append(self.rec.birth(t, t.untyped_storage().nbytes()) if index is None else index)
         for index in writes:
             self.values.forget(index)
         if plan.work:
-            self.rec.op(op_spec(func, args, kwargs, out), reads, tuple(writes))
+            self.rec.op(op_spec(func, args, kwargs, out), reads, tuple(dict.fromkeys(writes)))
         return out
 
     def lists(self, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
@@ -247,7 +250,8 @@ class Propagation(TorchDispatchMode):
         reads = tuple(self.rec.before(t, "constant") for t in tensors)
         out = recurrent_outputs(op, args)
         writes = tuple(self.rec.birth(t, t.untyped_storage().nbytes()) for t in out)
-        self.rec.op(self.intern(op_spec(op, args, kwargs, out)), reads, writes)
+        same = duplicates(tensors, reads) if len(set(reads)) < len(reads) else ()
+        self.rec.op(self.intern(op_spec(op, args, kwargs, out, same)), reads, writes)
         return out
 
     def adopt_all_but_sizes(self, op: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -259,7 +263,7 @@ class Propagation(TorchDispatchMode):
 
     def intern(self, spec: OpSpec) -> OpSpec:
         """One object for equal specs."""
-        key = ("whole", repr((spec.name, spec.overload, spec.args, spec.kwargs, spec.out)))
+        key = ("whole", repr((spec.name, spec.overload, spec.args, spec.kwargs, spec.out, spec.same)))
         entry = self.memo.get(key)
         if entry is None:
             entry = Entry(spec, [])
@@ -332,7 +336,8 @@ class Propagation(TorchDispatchMode):
     def stand_in(self, tensor: Tensor) -> Tensor:
         """The meta tensor that stands for a tensor made outside of the run; one storage has one stand-in."""
         if tensor.device == META:
-            self.rec.before(tensor, "constant")
+            known = len(self.rec.sizes)
+            self.unseen |= self.rec.before(tensor, "constant") >= known
             return tensor
         try:
             storage = tensor.untyped_storage()
@@ -364,6 +369,7 @@ class Propagation(TorchDispatchMode):
         if tensor.device != META:
             return tensor
         index = self.rec.by_address.get(tensor.untyped_storage()._cdata, -1)
+        self.unseen |= index < 0
         return self.values.real(index, tensor, op)
 
     def constant(self, real: Tensor) -> Tensor:

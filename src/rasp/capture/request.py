@@ -43,6 +43,7 @@ class Request:
     memo: bool = True
     scatters: bool = False  # a DataParallel moves its inputs to the GPU itself
     notes: list[str] = field(default_factory=list)
+    lists: bool = False  # look up the values of lists of indices and numbers: a mode around every function
     functions: bool = False  # note calls of torch functions as they are spelled
     ways: Ways | None = None  # of the device that memory is asked for
     checkpointed: frozenset[str] = frozenset()  # modules that run as if checkpointed

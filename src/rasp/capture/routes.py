@@ -7,12 +7,14 @@ dispatcher (added and removed with it), so that the record is the same wherever 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .plans import META
@@ -29,6 +31,7 @@ _libraries: dict[tuple[str, str], Any] = {}
 _before: dict[str, Any] = {}
 _enter_inference = torch.inference_mode.__enter__
 
+FLEX = "torch.nn.attention.flex_attention"
 PADDED = "_pad_packed_sequence"
 RNN = (
     PADDED,
@@ -90,6 +93,9 @@ def _patch() -> None:
             _before[name] = vars(torch.Tensor)[name]
         setattr(torch.Tensor, name, ours)
     torch.inference_mode.__enter__ = _no_inference  # type: ignore[method-assign]
+    flex = sys.modules.get(FLEX)
+    if flex is not None:
+        flex.BlockMask.kv_num_blocks = _BlockCounts()
 
 
 def _unpatch() -> None:
@@ -99,6 +105,23 @@ def _unpatch() -> None:
         else:
             delattr(torch.Tensor, name)
     torch.inference_mode.__enter__ = _enter_inference  # type: ignore[method-assign]
+    flex = sys.modules.get(FLEX)
+    if flex is not None and isinstance(vars(flex.BlockMask).get("kv_num_blocks"), _BlockCounts):
+        del flex.BlockMask.kv_num_blocks
+
+
+class _BlockCounts:
+    """BlockMask.kv_num_blocks, whose device flex_attention compares with the query's: on meta, its stand-in's."""
+
+    def __get__(self, mask: Any, owner: Any = None) -> Any:
+        if mask is None:
+            return self
+        held = vars(mask)["kv_num_blocks"]
+        stand_in = getattr(getattr(_current, "mode", None), "stand_in", None)
+        return held if stand_in is None else stand_in(held)
+
+    def __set__(self, mask: Any, value: Any) -> None:
+        vars(mask)["kv_num_blocks"] = value
 
 
 def _no_inference(self: Any) -> None:
@@ -109,17 +132,36 @@ def _no_inference(self: Any) -> None:
         self._inference_mode_context = torch.set_grad_enabled(not self.mode)
 
 
-def _getitem(self: Tensor, index: Any) -> Any:
-    """x[:, [-1, 0]]: the list becomes a constant that keeps its value."""
-    if (
-        index.__class__ is tuple
-        and any(i.__class__ is list for i in index)
-        and getattr(_current, "mode", None) is not None
-    ):
-        index = tuple(torch.tensor(i, device="cpu") if i.__class__ is list and i and _integers(i) else i for i in index)
-    elif index.__class__ is list and getattr(_current, "mode", None) is not None and index and _integers(index):
-        index = torch.tensor(index, device="cpu")
-    return _BASE.__getitem__(self, index)
+class Lists(TorchFunctionMode):
+    """Lists that torch makes tensors of without a word, which on meta loses their values: x[:, [-1, 0]],
+    torch.tensor([3, 4], device=x.device), torch.tensor([a.sum(), b.sum()]). Here they are made with their values.
+    (A method in place of Tensor.__getitem__ would make tensors sequences for good.)
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is _BASE.__getitem__ or func is _BASE.__setitem__:
+            args = (args[0], _kept(args[1]), *args[2:])
+        elif func is _BASE.new_tensor and len(args) > 1:
+            func, kwargs = torch.tensor, {"dtype": args[0].dtype, "device": args[0].device, **kwargs}
+            args = args[1:]
+        if func in (torch.tensor, torch.as_tensor) and args:
+            args = (_numbers(args[0]), *args[1:])
+            if kwargs.get("device") is not None and torch.device(kwargs["device"]) == META:
+                kwargs["device"] = "cpu"  # the constant it becomes stands on meta
+        return func(*args, **kwargs)
+
+
+def _kept(index: Any) -> Any:
+    if index.__class__ is tuple:
+        return tuple(map(_kept, index))
+    return torch.tensor(index, device="cpu") if index.__class__ is list and index and _integers(index) else index
+
+
+def _numbers(item: Any) -> Any:
+    if item.__class__ in (list, tuple):
+        return [_numbers(i) for i in item]
+    return item.item() if isinstance(item, Tensor) and item.device == META and not item.dim() else item
 
 
 def _integers(items: list[Any]) -> bool:
@@ -362,5 +404,5 @@ def recurrent_outputs(op: Any, args: Any) -> tuple[Tensor, ...]:
     return (out, *(torch.empty(tuple(s.shape), dtype=s.dtype, device=META) for s in states))
 
 
-METHODS = {"__getitem__": _getitem, "tolist": _tolist, "numpy": _numpy, "data_ptr": _data_ptr}
+METHODS = {"tolist": _tolist, "numpy": _numpy, "data_ptr": _data_ptr}
 _KERNELS: dict[str, Any] = {"scaled_dot_product_attention": _attention, PADDED: _pad_packed, "dropout": _dropout}

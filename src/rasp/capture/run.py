@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ..errors import CaptureError, InputError
 from ..records import Trace
 from . import inputs as given
-from .failure import Stopped, model_error, reason_to_run_for_real
+from .failure import Stopped, lost_in_a_list, model_error, reason_to_run_for_real
 from .guard import untouched
 from .plans import META
 from .propagate import Propagation
@@ -138,9 +139,13 @@ def _on_meta(request: Request) -> Trace:
         args = given.map_tensors(request.args, stand_in)
         kwargs = given.map_tensors(request.kwargs, stand_in)
         if run.stand.lazy:
-            return _materialised(request, run, mode, args, kwargs)
+            return _on_meta(_materialised(request, run, mode, args, kwargs))
         run.go(mode, args, kwargs, _overrides_train(run))
+    except Stopped:  # of a second run
+        raise
     except (Exception, DependsOnData) as error:
+        if not request.lists and lost_in_a_list(error, mode.unseen):
+            return _on_meta(replace(request, lists=True))
         raise Stopped(error, path_of_failure(run), run.rec.phase) from error
     finally:
         run.rec.closed = True
@@ -169,20 +174,14 @@ def _filled(shape: tuple[int, ...], dtype: torch.dtype, value: int) -> Tensor:
     return torch.full(shape, value, dtype=dtype, device="cpu")
 
 
-def _materialised(request: Request, run: Run, mode: Propagation, args: Any, kwargs: Any) -> Trace:
+def _materialised(request: Request, run: Run, mode: Any, args: Any, kwargs: Any) -> Request:
     """Lazy modules find their shapes in a first, unrecorded run of the stand-ins; those are then captured."""
     run.go(mode, args, kwargs, _overrides_train(run))
     for _, state, _ in run.stand.pending:
         state.pop("_compiled_call_impl", None)
     if any(nn.parameter.is_lazy(p) for p in run.shadow.parameters()):
-        request.notes.append("Some lazy modules were never called: their parameters are not known.")
         raise CaptureError("A lazy module is never called by the forward, so its parameters have no shape.")
-    twin = Request(
-        run.shadow, request.args, request.kwargs, request.training, request.backward, request.optimizer, request.loss,
-        request.dtype, request.autocast, request.memo, request.scatters, request.notes, request.functions, request.ways,
-        request.checkpointed,
-    )  # fmt: skip
-    return _on_meta(twin)
+    return replace(request, model=run.shadow)
 
 
 def _for_real(request: Request, device: torch.device | None) -> tuple[Trace, str]:
@@ -208,10 +207,10 @@ def _for_real(request: Request, device: torch.device | None) -> tuple[Trace, str
         args = given.map_tensors(request.args, real)
         kwargs = given.map_tensors(request.kwargs, real)
         if run.stand.lazy:
-            raise CaptureError(
-                "A model with lazy modules cannot be run for real before its shapes are known: call it once first."
-            )
+            return _for_real(_materialised(request, run, mode, args, kwargs), device)
         run.go(mode, args, kwargs, _overrides_train(run))
+    except Stopped:  # of the run of a lazy model's copy
+        raise
     except Exception as error:
         raise Stopped(error, path_of_failure(run), run.rec.phase) from error
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from inspect import isgenerator
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from .functions import Functions
 from .guard import gradients_kept, training_flags
 from .recorder import BACKWARD, FORWARD, OPTIMISER, Recorder
 from .request import Request
-from .routes import routed
+from .routes import Lists, routed
 from .specs import structure, tensor_spec
 from .standin import StandIns
 from .stepping import fused_on_meta, optimizer_of
@@ -107,8 +108,11 @@ class Run:
             if training_override:
                 self.shadow.train(bool(request.training))
             with mode:
-                with self.casting(), self.functions.listening() if self.functions else nullcontext():
+                listening = self.functions.listening() if self.functions else nullcontext()
+                with self.casting(), listening, Lists() if request.lists else nullcontext():
                     out = self.shadow(*args, **kwargs)
+                    if isgenerator(out):  # its work is done when somebody asks for what it gives
+                        out = list(out)
                 found = [t for _, t in given.tensors_in(out)]
                 self.rec.check_outputs(found)
                 self.outputs = [tensor_spec(t) for t in found]

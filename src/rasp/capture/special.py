@@ -141,6 +141,22 @@ def index(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> A
     return out
 
 
+def masked_select(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """x.masked_select(mask): a known mask tells how many, whatever the values are."""
+    x, mask = args[:2]
+    where = mode.rec.by_address.get(x.untyped_storage()._cdata)
+    if where in mode.values.slots or kwargs:
+        return ask(mode, plan, func, args, kwargs)
+    x, mask = mode.stand_in(x), mode.stand_in(mask)
+    real = mode.real(mask, plan.name)
+    count = int(real.expand(torch.broadcast_shapes(x.shape, mask.shape)).sum())
+    out = torch.empty_strided((count,), (1,), dtype=x.dtype, device=META)
+    reads = tuple(mode.rec.before(t, "constant") for t in (x, mask))
+    writes = (mode.rec.birth(out, out.untyped_storage().nbytes()),)
+    mode.rec.op(mode.intern(op_spec(func, args, kwargs, out)), reads, writes)
+    return out
+
+
 def batch_norm(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """In training the running statistics are written, though the schema does not say so: their values are unknown."""
     out = mode.compute(plan, func, args, kwargs)
@@ -297,6 +313,7 @@ HANDLERS: dict[str, Any] = {
         item,
         ask,
         index,
+        masked_select,
         repeat,
         batch_norm,
         embedding,
@@ -317,6 +334,7 @@ KINDS: dict[str, str] = {
     "aten::_local_scalar_dense": "item",
     "aten::is_nonzero": "item",
     "aten::index": "index",
+    "aten::masked_select": "masked_select",
     "aten::native_batch_norm": "batch_norm",
     "aten::cudnn_batch_norm": "batch_norm",
     "aten::repeat_interleave": "repeat",
@@ -336,7 +354,7 @@ KINDS: dict[str, str] = {
     "aten::_assert_scalar": "ignore",
     **dict.fromkeys(
         (
-            "aten::nonzero", "aten::nonzero_numpy", "aten::masked_select", "aten::equal", "aten::unique_dim",
+            "aten::nonzero", "aten::nonzero_numpy", "aten::equal", "aten::unique_dim",
             "aten::_unique2", "aten::_unique", "aten::allclose", "aten::unique_consecutive",
             "aten::unique_dim_consecutive", "aten::bincount",
         ),

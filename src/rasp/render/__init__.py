@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,8 +57,16 @@ def load() -> None:
     global _loaded
     if not _loaded:
         _loaded = True
+        _load_rich()
         for module in pkgutil.iter_modules(__path__):
             importlib.import_module(f"{__name__}.{module.name}")
+
+
+def _load_rich() -> None:
+    """rich draws from Python's random numbers when it is imported first: a report must not move them."""
+    before = random.getstate()
+    importlib.import_module("rich.style")
+    random.setstate(before)
 
 
 def get(name: str) -> Format:
@@ -108,6 +117,7 @@ def write(path: str | Path, content: str | bytes) -> Path:
 
 def show(report: Report) -> None:
     """Print a report: fitted and coloured on a terminal, whole and plain elsewhere."""
+    load()
     from rich.console import Console
 
     console = Console()
@@ -132,6 +142,7 @@ def read_frame(path: str | Path) -> Any:
 
 def on_console(report: Report, width: int | None) -> Any:
     """A rich renderable that fits a width."""
+    load()
     from .text import on_console as fitted
 
     return fitted(report, width)

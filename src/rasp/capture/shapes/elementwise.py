@@ -169,3 +169,14 @@ def masked_fill(args: Any, kwargs: Any) -> list[Out] | None:
 @shape_rule("masked_fill_", "index_put_", "index_put", "index_add_", "scatter_", "index_copy_", "index_fill_")
 def same_as_first(args: Any, kwargs: Any) -> list[Out] | None:
     return [like(args[0])] if dense(args[0]) else None
+
+
+@shape_rule(
+    "fake_quantize_per_tensor_affine_cachemask",
+    "fake_quantize_per_channel_affine_cachemask",
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+)
+def fake_quantised(args: Any, kwargs: Any) -> list[Out] | None:
+    """The value and where it was in bounds; these have no meta kernel."""
+    x = args[0]
+    return [like(x), like(x, torch.bool)] if dense(x) else None
