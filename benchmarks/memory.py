@@ -129,15 +129,12 @@ def by_tracker(row: Measured) -> Answer:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.distributed._tools.mem_tracker import MemTracker
 
-    dtype, before = getattr(torch, row.dtype), torch.get_default_dtype()
+    with torch.device("meta"):
+        model = built(row.model).train(row.trains)
     with FakeTensorMode(allow_non_fake_inputs=True):
-        torch.set_default_dtype(dtype)
-        try:
-            with torch.device("cpu" if row.trains else "cuda"):
-                model = built(row.model).train(row.trains)
-                given = inputs_of(row, dtype)
-        finally:
-            torch.set_default_dtype(before)
+        with torch.device("cpu" if row.trains else "cuda"):
+            _refill(model, getattr(torch, row.dtype))
+            given = inputs_of(row, getattr(torch, row.dtype))
         gc.collect()
         start = time.perf_counter()
         tracker = MemTracker()
@@ -150,6 +147,19 @@ def by_tracker(row: Measured) -> Answer:
         peak = max(kinds["Total"] for kinds in tracker.get_tracker_snapshot("peak").values())
         taken = time.perf_counter() - start
     return Answer(peak - row.own, taken)
+
+
+def _refill(model: nn.Module, dtype: torch.dtype) -> None:
+    """Fake tensors in place of a model's parameters and buffers, tied ones still tied."""
+    made: dict[int, torch.Tensor] = {}
+    for module in model.modules():
+        for held in (module._parameters, module._buffers):
+            for name, tensor in held.items():
+                if tensor is not None and id(tensor) not in made:
+                    new = torch.empty(tensor.shape, dtype=dtype if tensor.is_floating_point() else tensor.dtype)
+                    made[id(tensor)] = nn.Parameter(new) if held is module._parameters else new
+                if tensor is not None:
+                    held[name] = made[id(tensor)]
 
 
 def _step(model: nn.Module, given: dict[str, Any], optimizer: Any) -> None:
