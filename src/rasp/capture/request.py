@@ -15,6 +15,7 @@ from . import inputs as given
 from .autocast import ambient
 from .routes import Ways
 from .standin import unwrapped
+from .stepping import optimizer_called
 
 Tensor = torch.Tensor
 MODES = ("eval", "train", "as-is")
@@ -69,6 +70,7 @@ def make_request(
         raise InputError(f"mode={mode!r} is not known. Use 'eval', 'train' or 'as-is' (keep the model's own flags).")
     if optimizer is not None and not backward:
         raise InputError("optimizer= needs backward=True: a step uses the gradients of a backward.")
+    optimizer = optimizer_called(optimizer) if isinstance(optimizer, str) else optimizer
     for name, value in (("optimizer", optimizer), ("loss", loss)):
         if value is not None and not callable(value) and not (name == "optimizer" and hasattr(value, "step")):
             raise InputError(_CALLED[name] + f" Got {value!r}.")
@@ -87,7 +89,7 @@ def make_request(
 
 
 _CALLED = {
-    "optimizer": "optimizer= takes a class (torch.optim.AdamW), a function of the parameters "
+    "optimizer": "optimizer= takes a class (torch.optim.AdamW), its name ('adamw'), a function of the parameters "
     "(lambda p: torch.optim.SGD(p, lr=0.1)) or an optimizer of this model.",
     "loss": "loss= takes a function of the model's output that returns a tensor (lambda out: out.mean()).",
 }

@@ -10,10 +10,22 @@ from typing import Any
 
 import torch
 
-from ..errors import InputError
+from ..errors import InputError, UnknownName
 
 Tensor = torch.Tensor
 FUSED = "_get_fused_kernels_supported_devices"
+
+
+def optimizer_called(name: str) -> type[torch.optim.Optimizer]:
+    """The class of torch.optim that a word names: 'adamw' → AdamW."""
+    found = {
+        kind.__name__.lower(): kind
+        for kind in vars(torch.optim).values()
+        if inspect.isclass(kind) and issubclass(kind, torch.optim.Optimizer) and kind is not torch.optim.Optimizer
+    }
+    if name.lower() not in found:
+        raise UnknownName("optimizer", name, found)
+    return found[name.lower()]
 
 
 def optimizer_of(given: Any, parameters: list[Tensor], stand_ins: dict[int, Tensor]) -> Any:

@@ -19,7 +19,7 @@ HELP = (
     "What each part of a PyTorch model costs: parameters, MACs, FLOPs and memory traffic.\n\n"
     "A MODEL is a built-in name, torchvision:NAME, timm:NAME, hf:CONFIG.json, package.module:factory, file.py:factory "
     "or a saved profile.json.\n\n"
-    "Exit codes: 0 done, 1 something was found (an operator without a rule under --strict), 2 wrong usage, 3 the model "
+    "Exit codes: 0 done, 1 something was found (an operator without a rule under --strict, a model that does not fit), 2 wrong usage, 3 the model "
     "could not be loaded or run, 4 cells of a sweep failed, 130 interrupted. "
     "With --traceback an error shows where it came from."
 )
@@ -29,6 +29,7 @@ def app() -> App:
     """The commands, each imported when it is needed."""
     root = App(name="rasp", help=HELP, version=__version__, help_format="plaintext", suppress_keyboard_interrupt=False)
     root.command("rasp.cli.stat:stat", name="stat", help="Count a model, layer by layer.")
+    root.command("rasp.cli.fits:fits", name="fits", help="Will it fit a machine's memory, and with which batch?")
     root.command("rasp.cli.explain:explain", name="explain", help="Where and why two ways of counting differ.")
     root.command(
         "rasp.cli.reproduce:reproduce", name="reproduce", help="Numbers that older tools published, computed again."
@@ -50,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command; gives its exit code."""
     tokens = [token for token in arguments if token != "--traceback"]
     try:
-        app()(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        code = app()(tokens, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return _said(error, USAGE, tokens is not arguments and len(tokens) < len(arguments))
     except RaspError as error:
@@ -59,7 +60,8 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: nothing more to flush
-    return OK
+        return OK
+    return code if isinstance(code, int) else OK
 
 
 def main() -> NoReturn:

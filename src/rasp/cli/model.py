@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import api
 from ..errors import CaptureError, InputError
 from ..profile import Profile
 from . import say, words
+
+if TYPE_CHECKING:
+    from ..zoo.adapters import Source
+
+T = TypeVar("T")
 
 
 def profiled(
@@ -19,6 +25,12 @@ def profiled(
             raise InputError(f"{name} is a saved profile: what was timed in it is shown without --timing and its kin.")
         found = api.load(name)
         return found.on(how["roof"]) if how.get("roof") else found
+    origin, taken = origin_of(name, given, batch)
+    return run(origin, taken, factory, how, api.profile)
+
+
+def origin_of(name: str, given: list[str] | None, batch: int | None) -> tuple[Source, dict[str, Any]]:
+    """Where a model comes from, and the inputs that it is to take."""
     from ..zoo.adapters import source
 
     origin = source(name)
@@ -29,13 +41,20 @@ def profiled(
         say(f"no -i given: {origin.title} takes {_shapes(taken)}")
     else:
         raise InputError(f"{name} does not tell its inputs: give their shapes with -i, as in -i 1,3,224,224.")
+    return origin, taken
+
+
+def run(
+    origin: Source, taken: dict[str, Any], factory: dict[str, Any], how: dict[str, Any], action: Callable[..., T]
+) -> T:
+    """An action on the model, built without memory where its origin allows, else for real."""
     virtual = origin.virtual and how.get("device") is None and not how.get("timing")
     try:
-        return api.profile(origin.model(virtual=virtual, **factory), **taken, **how)
+        return action(origin.model(virtual=virtual, **factory), **taken, **how)
     except CaptureError:
         if not virtual:
             raise
-    return api.profile(origin.model(virtual=False, **factory), **taken, **how)
+    return action(origin.model(virtual=False, **factory), **taken, **how)
 
 
 def _shapes(taken: dict[str, Any]) -> str:

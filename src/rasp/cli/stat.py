@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -53,6 +53,9 @@ def stat(
     device: Annotated[str | None, option("Run for real on this device: cpu, cuda:0, mps …")] = None,
     dtype: Annotated[str | None, option("What if the model were of this dtype.")] = None,
     roof: Annotated[str | None, option("A machine for the columns of rooflines; see rasp machines.")] = None,
+    memory: Annotated[bool, option("Add device memory: measured on a CUDA device, else predicted.")] = False,
+    target: Annotated[str | None, option("The machine, or size (24GiB), that memory is predicted for.")] = None,
+    optimizer: Annotated[str | None, option("A step's optimiser (adamw), with --backward.")] = None,
     strict: Annotated[bool, option("Fail when an operator has no rule.")] = False,
     timing: Annotated[bool, option("Run it on the device and time it, module by module.")] = False,
     batches: Annotated[int | None, option("Time exactly so many runs.")] = None,
@@ -63,6 +66,8 @@ def stat(
     chosen = (words.names(columns), words.names(includes), words.names(excludes))
     ask = Ask(format, by, depth, fold, *chosen, sort, top, convention, style)
     ask.check()
+    if memory and ask.columns is None and style is None:
+        ask = replace(ask, includes=[*(ask.includes or ()), *ask.held])
     how: dict[str, Any] = {
         "backward": backward,
         "mode": mode,
@@ -71,7 +76,10 @@ def stat(
         "strict": strict,
         "roof": roof,
     }
-    how["functions"] = ask.spelled
+    how |= {"functions": ask.spelled, "optimizer": optimizer}
+    how |= {"memory": memory, "target": target or "h200"}
+    if target is not None and not memory:
+        raise InputError("--target goes with --memory: it names the machine that memory is predicted for.")
     if timing or batches is not None or warmup is not None or seconds is not None:
         how |= {"timing": True, "batches": batches, "warmup": warmup, "seconds": seconds}
     found = profiled(model, words.keywords(kw or ()), input, batch, how)
@@ -109,6 +117,13 @@ class Ask:
             self._check_style(self.style)
         for name in (*self._named, *(self.includes or ()), *(self.excludes or ()), *filter(None, [self.sort])):
             get_convention(find(name).convention)
+
+    @property
+    def held(self) -> list[str]:
+        """The columns that --memory adds: RASP's three of calls, or of a tree what it shows by itself."""
+        if self.by in ("op", "type"):
+            raise InputError(f"--memory tells of modules, not of {self.by}s: leave --by {self.by} out.")
+        return [] if self.format == "tree" or self.depth is not None else list(api.MEMORY)
 
     @property
     def _named(self) -> list[str]:
