@@ -278,13 +278,14 @@ def _mib(nbytes: int) -> str:
 
 HEAD = """# Predicted memory, checked
 
-What `rasp` predicts without a GPU beside what one H200 measured (torch 2.11, libraries warmed up): {rows} runs, inference
-and AdamW training. The *rise* is the most allocated during the call less what was allocated before it; of training it is
-the second step's. Its error is told over the *whole* (parameters, buffers and inputs plus the measured rise), and over
-the measured *rise* alone. Beside it: `MemTracker` of `torch.distributed._tools`, PyTorch's own private tracker, on fake
-tensors, of the same runs.
+What `rasp` predicts without a GPU beside what one H200 measured (torch 2.11, libraries warmed up): {rows} runs,
+inference and AdamW training. The *rise* is the most allocated during the call less what was allocated before it; of
+training it is the second step's. Its error is told over the *whole* (parameters, buffers and inputs plus the measured
+rise), and over the measured *rise* alone. Beside it: `MemTracker` of `torch.distributed._tools`, PyTorch's own private
+tracker, on fake tensors, of the same runs.
 
-This page is made by `python benchmarks/memory.py --write docs/memory-check.md` (last on {date}, torch {torch}, CPU only).
+This page is made by `python benchmarks/memory.py --write docs/memory-check.md` (last on {date}, torch {torch}, without
+a GPU).
 """
 
 TABLE_HEAD = (
@@ -296,13 +297,13 @@ TABLE_HEAD = (
 FOOT = """
 ## What the errors are
 
-- *Convolutions in float32*: which kernel cuDNN takes, and so which workspace, is its own heuristic. A decision tree grown
-  from measured convolutions stands for it ([how well](memory.md#what-is-known-and-what-is-not)); `profile.memory.range`
-  tells how far it may be off.
-- *alexnet in training*: the first model trained in the measuring process. Autograd's thread took its own cuBLAS workspace
-  of 32 MiB during the measured step, once a process; a process that is warmed up has it in its base.
-- *A few percent of small inference rises*: free blocks that other models had left behind in the measuring process decide
-  which block a request gets, and how much of it is not split off.
+- *Convolutions in float32*: which kernel cuDNN takes, and so which workspace, is its own heuristic. A decision tree
+  grown from measured convolutions stands for it ([how well](memory.md#what-is-known-and-what-is-not));
+  `profile.memory.range` tells how far it may be off.
+- *alexnet in training*: the first model trained in the measuring process. Autograd's thread took its own cuBLAS
+  workspace of 32 MiB during the measured step, once a process; one that is warmed up has it in its base.
+- *A few percent of small inference rises*: free blocks that other models had left behind in the measuring process
+  decide which block a request gets, and how much of it is not split off.
 """
 
 

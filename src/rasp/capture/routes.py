@@ -32,6 +32,7 @@ _before: dict[str, Any] = {}
 _enter_inference = torch.inference_mode.__enter__
 
 FLEX = "torch.nn.attention.flex_attention"
+MASK_ROW = 8
 PADDED = "_pad_packed_sequence"
 RNN = (
     PADDED,
@@ -55,10 +56,13 @@ class Ways(Protocol):
     """What a device other than this one would do, where memory is asked for as it would be there."""
 
     def attention(self, query: Any, key: Any, value: Any, mask: str, gqa: bool, grad: bool) -> str:
-        """'flash', 'efficient', 'cudnn' or 'math', for tensors of these specs and a mask of this kind."""
+        """'flash', 'efficient', 'cudnn' or 'math', for tensors of these specs and a mask of this kind
+        ('none', 'causal', 'bool', 'float', or 'trained': one that needs a gradient)."""
 
-    def prepare(self, optimizer: Any) -> None:
-        """Set the form of step that the device would choose: of all parameters at once, or one by one."""
+
+def ways_now() -> Any:
+    """The ways of the device that memory is asked for, in the capture that is running."""
+    return getattr(getattr(_current, "mode", None), "ways", None)
 
 
 @contextmanager
@@ -260,7 +264,7 @@ def fused_attention(
     if not gqa and not query.shape[1] == key.shape[1] == value.shape[1]:
         heads = max(query.shape[1], key.shape[1], value.shape[1])
         query, key, value = (t.expand(t.shape[0], heads, *t.shape[2:]) for t in (query, key, value))
-    ways = getattr(getattr(_current, "mode", None), "ways", None)
+    ways = ways_now()
     if ways is not None:
         return _as_on(ways, query, key, value, mask, dropout, causal, scale, gqa)
     if mask is None:
@@ -289,9 +293,13 @@ def _as_on(
     """Attention by the kernel that a device would choose; it decides what is kept for the backward."""
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
     kind = "causal" if causal else "none" if mask is None else "bool" if mask.dtype == torch.bool else "float"
+    if mask is not None and mask.requires_grad and torch.is_grad_enabled():
+        kind, keep = "trained", True
     chosen = ways.attention(tensor_spec(query), tensor_spec(key), tensor_spec(value), kind, gqa, keep)
     if mask is not None and chosen != "math":
-        mask = _as_bias(mask, query).expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+        mask = _as_bias(mask, query)
+        mask = _aligned(mask) if chosen == "efficient" else mask
+        mask = mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
     if chosen == "math":
         op = aten.scaled_dot_product_attention.default
         found: Tensor = op.decompose(query, key, value, mask, dropout, causal, scale=scale, enable_gqa=gqa)
@@ -314,10 +322,19 @@ def _as_bias(mask: Tensor, query: Tensor) -> Tensor:
     return torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, float("-inf"))
 
 
+def _aligned(mask: Tensor) -> Tensor:
+    """The memory-efficient kernel reads rows of a multiple of 8 elements: others are copied into wider ones, which are
+    what the backward keeps (torch 2.11, aten/src/ATen/native/transformers/attention.cpp: pad_bias).
+    """
+    if mask.stride(-1) == 1 and all(step % MASK_ROW == 0 for step in mask.stride()[:-1]):
+        return mask
+    width = mask.shape[-1]
+    return torch.nn.functional.pad(mask, (0, MASK_ROW - width % MASK_ROW))[..., :width]
+
+
 def _dropout(x: Tensor, p: float, train: bool) -> Tensor:
     """CUDA's dropout keeps a mask of one byte an element."""
-    mode = getattr(_current, "mode", None)
-    if mode is None or getattr(mode, "ways", None) is None or not (0 < p < 1 and train and x.numel()):
+    if ways_now() is None or not (0 < p < 1 and train and x.numel()):
         return aten.dropout.default.decompose(x, p, train)  # type: ignore[no-any-return]
     return aten.native_dropout.default(x, p, train)[0]  # type: ignore[no-any-return]
 

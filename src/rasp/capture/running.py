@@ -16,13 +16,14 @@ from ..records import ModuleCall, Trace
 from . import inputs as given
 from .autocast import Autocast
 from .functions import Functions
+from .fused_layers import fused_layers
 from .guard import gradients_kept, training_flags
 from .recorder import BACKWARD, FORWARD, OPTIMISER, Recorder
 from .request import Request
 from .routes import Lists, routed
 from .specs import structure, tensor_spec
 from .standin import StandIns
-from .stepping import fused_on_meta, optimizer_of
+from .stepping import optimizer_of, supported_here
 from .values import Values
 
 Tensor = torch.Tensor
@@ -102,6 +103,7 @@ class Run:
         recurrent = any(issubclass(c, nn.RNNBase) for c in self.stand.classes)
         with (
             routed(mode, key=self.key, recurrent=recurrent),
+            fused_layers(getattr(mode, "ways", None)),
             torch.set_grad_enabled(request.grad),
             training_flags(self.stand.scripted, request.training),
         ):
@@ -168,10 +170,8 @@ class Run:
     def _step(self, parameters: list[Tensor], places: dict[Tensor, int]) -> None:
         self.rec.phase = OPTIMISER
         request = self.request
-        with fused_on_meta():
+        with supported_here(as_on_cuda=request.ways is not None):
             optimizer = optimizer_of(request.optimizer, parameters, self.stand.stand_ins)
-            if request.ways is not None:
-                request.ways.prepare(optimizer)
             optimizer.step()
         self.held = optimizer
         for parameter, state in getattr(optimizer, "state", {}).items():

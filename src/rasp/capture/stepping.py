@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ import torch
 from ..errors import InputError, UnknownName
 
 Tensor = torch.Tensor
-FUSED = "_get_fused_kernels_supported_devices"
+FUSED, FOREACH = "_get_fused_kernels_supported_devices", "_get_foreach_kernels_supported_devices"
 
 
 def optimizer_called(name: str) -> type[torch.optim.Optimizer]:
@@ -57,15 +58,21 @@ def _again(optimizer: torch.optim.Optimizer, stand_ins: dict[int, Tensor]) -> to
 
 
 @contextmanager
-def fused_on_meta() -> Iterator[None]:
-    """Fused optimizers refuse parameters on meta, where there is nothing to compute: let them through."""
+def supported_here(*, as_on_cuda: bool) -> Iterator[None]:
+    """Fused optimizers refuse parameters on meta, where there is nothing to compute: let them through. As on CUDA, an
+    optimizer that steps all parameters at once (foreach) there, where nothing else was asked for, does so here.
+    """
     room = sys.modules["torch.optim.optimizer"]
-    known = getattr(room, FUSED, None)
-    if known is None:
-        yield
-        return
-    setattr(room, FUSED, lambda: [*known(), "meta"])
+    more = {FUSED: ["meta"], FOREACH: ["meta", "cpu"] if as_on_cuda else []}
+    known = {name: getattr(room, name) for name in more if hasattr(room, name)}
+    for name, ask in known.items():
+        setattr(room, name, partial(_with_more, ask, more[name]))
     try:
         yield
     finally:
-        setattr(room, FUSED, known)
+        for name, ask in known.items():
+            setattr(room, name, ask)
+
+
+def _with_more(ask: Any, more: list[str]) -> list[str]:
+    return [*ask(), *more]

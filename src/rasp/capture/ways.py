@@ -1,4 +1,4 @@
-"""What another device would do: which attention kernel it takes, in which form its optimisers step."""
+"""What another device would do: which attention kernel it takes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,6 @@ class CudaWays:
         from ..memory.hopper import attention_backend
 
         return attention_backend(query, key, value, mask, gqa, grad)
-
-    def prepare(self, optimizer: Any) -> None:
-        """torch steps all parameters at once (foreach) where they live on CUDA and nothing else was asked for."""
-        for group in getattr(optimizer, "param_groups", ()):
-            if group.get("foreach", True) is None and not group.get("fused"):
-                group["foreach"] = True
 
 
 def ways_of(target: Target) -> Ways | None:

@@ -19,8 +19,8 @@ HELP = (
     "What each part of a PyTorch model costs: parameters, MACs, FLOPs and memory traffic.\n\n"
     "A MODEL is a built-in name, torchvision:NAME, timm:NAME, hf:CONFIG.json, package.module:factory, file.py:factory "
     "or a saved profile.json.\n\n"
-    "Exit codes: 0 done, 1 something was found (an operator without a rule under --strict, a model that does not fit), 2 wrong usage, 3 the model "
-    "could not be loaded or run, 4 cells of a sweep failed, 130 interrupted. "
+    "Exit codes: 0 done, 1 something was found (an operator without a rule under --strict, a model that does not fit), "
+    "2 wrong usage, 3 the model could not be loaded or run, 4 cells of a sweep failed, 130 interrupted. "
     "With --traceback an error shows where it came from."
 )
 

@@ -13,14 +13,17 @@ BLOCK = 64  # rows that one block of the memory-efficient kernel works on
 
 
 def backend(query: TensorSpec, key: TensorSpec, value: TensorSpec, mask: str, gqa: bool) -> str:
-    """'cudnn', 'flash', 'efficient' or 'math'; `mask` is 'none', 'causal', 'bool' or 'float'."""
+    """'cudnn', 'flash', 'efficient' or 'math'; `mask` is 'none', 'causal', 'bool', 'float' or 'trained'.
+
+    cuDNN's kernel gives no gradient of a mask: where one is needed, the memory-efficient kernel runs.
+    """
     wide = max(query.shape[-1], value.shape[-1])
     even = all(t.shape[-1] % 8 == 0 for t in (query, value))
     straight = all(t.stride[-1] == 1 or t.shape[-1] == 1 for t in (query, key, value))
     if not straight or 0 in (*query.shape, *key.shape):
         return "math"
     if query.dtype in HALF:
-        if even and wide <= 256:
+        if even and wide <= 256 and mask != "trained":
             return "cudnn"
         if mask in ("none", "causal") and wide <= 256 and query.shape[-1] == value.shape[-1]:
             return "flash"
@@ -42,16 +45,6 @@ def cudnn_backward(spec: OpSpec) -> Estimate:
     grouped = query.shape[1] // max(key.shape[1], 1)
     repeated = grouped * (key.nbytes + value.nbytes) if grouped > 1 else 0
     return _exactly(query.numel * 4 + heads * query.shape[2] * 4 + 256 + repeated, "gradient of the query in float32")
-
-
-def efficient(spec: OpSpec) -> Estimate | None:
-    """A mask whose rows are not aligned to 16 bytes is copied into wider rows."""
-    query, _, _, bias = spec.args[:4]
-    if bias is None or bias.shape[-1] * query.itemsize % 16 == 0:
-        return None
-    step = 16 // query.itemsize if query.itemsize < 4 else 8
-    rows = bias.touched // max(bias.shape[-1], 1)
-    return _exactly(rows * -(-bias.shape[-1] // step) * step * bias.itemsize, "mask copied into aligned rows")
 
 
 def efficient_backward(spec: OpSpec) -> Estimate:

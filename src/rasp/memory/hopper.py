@@ -2,7 +2,7 @@
 
 Convolutions: hopper_convolution.json, from some 7,000 measured workspaces. Attention: 216 measured calls. Reductions:
 ATen's own configuration for 132 multiprocessors. benchmarks/memory.py holds the predictions against measured runs, and
-benchmarks/convolution_rule.py grows the trees again; docs/memory-accuracy.md has the figures.
+benchmarks/convolution_rule.py grows the trees again; docs/memory-check.md has the figures.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ Rule = Callable[[OpSpec], Estimate | None]
 RULES: dict[str, Rule] = {}
 CARD = Card(multiprocessors=132)
 HEURISTIC = Heuristic(Path(__file__).with_name("hopper_convolution.json"))
+FEW_IDS, ROWS_SUMMED = 3072, 10
 CONVERTED = "cuDNN's workspace: transposed copies for kernels that read channels last, or parts of a split reduction"
 
 
@@ -85,12 +86,54 @@ def reduction(spec: OpSpec) -> Estimate | None:
     return _exactly(nbytes, "partial sums of blocks that share an output")
 
 
-@rule("native_layer_norm", "native_layer_norm_backward", "_softmax", "_log_softmax", "native_group_norm",
-      "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d")  # fmt: skip
+@rule("native_layer_norm", "native_layer_norm_backward", "_softmax", "_log_softmax", "_log_softmax_backward_data",
+      "native_group_norm", "native_group_norm_backward")  # fmt: skip
 def contiguous(spec: OpSpec) -> Estimate | None:
     """Kernels that read their input in order copy one that is not."""
-    nbytes = sum(t.nbytes for t in leaves(spec.args[:2]) if not is_dense(t) and not is_channels_last(t))
-    return _exactly(nbytes, "contiguous copy of the input")
+    return _exactly(_copied(spec), "contiguous copy of the input")
+
+
+@rule("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "native_batch_norm")
+def either_order(spec: OpSpec) -> Estimate | None:
+    """Kernels that read channels first or last copy what is neither."""
+    data = spec.args[0]
+    return _exactly(0 if is_dense(data) or is_channels_last(data) else data.nbytes, "contiguous copy of the input")
+
+
+@rule("native_batch_norm_backward", "max_pool2d_with_indices_backward", "avg_pool2d_backward")
+def same_order(spec: OpSpec) -> Estimate | None:
+    """A gradient that is not in the order of the forward's input is copied into it."""
+    gradient, data = spec.args[:2]
+    same = is_channels_last(gradient) if is_channels_last(data) else is_dense(gradient)
+    return _exactly(0 if same else gradient.nbytes, "copy of the gradient in the order of the input")
+
+
+@rule("_softmax_backward_data")
+def softmax_backward(spec: OpSpec) -> Estimate | None:
+    """The gradient times the output is a tensor of its own (SoftMax.cu: softmax_backward_cuda_out)."""
+    return _exactly(_copied(spec) + spec.args[0].nbytes, "product of gradient and output")
+
+
+@rule("_safe_softmax")
+def safe_softmax(spec: OpSpec) -> Estimate | None:
+    """Which scores are -inf, and in which rows all of them are: a byte each, and a zero."""
+    scores = spec.args[0]
+    rows = scores.numel // max(scores.shape[-1], 1)
+    return _exactly(scores.numel + rows + scores.itemsize, "mask of the rows that are masked out wholly")
+
+
+@rule("embedding_dense_backward")
+def embedding_backward(spec: OpSpec) -> Estimate | None:
+    """More ids than 3072 are sorted, and sums of up to ten rows are kept apart (EmbeddingBackwardKernel.cu)."""
+    gradient, ids, rows = spec.args[:3]
+    count = ids.numel
+    if count <= FEW_IDS:
+        return _exactly(0 if is_dense(gradient) else gradient.nbytes, "contiguous copy of the gradient")
+    segments = min(count, rows)
+    sums = count // ROWS_SUMMED + segments
+    index = 3 * count + 2 * segments + sums  # sorted, their places, offsets; sizes and offsets of parts
+    copied = 0 if is_dense(gradient) else gradient.nbytes
+    return _exactly(copied + index * ids.itemsize + sums * gradient.shape[-1] * 4, "ids sorted, and sums by parts")
 
 
 @rule("mm", "bmm", "addmm", "baddbmm")
@@ -110,11 +153,6 @@ def cudnn_attention_backward(spec: OpSpec) -> Estimate | None:
     return _attention.cudnn_backward(spec)
 
 
-@rule("_scaled_dot_product_efficient_attention")
-def efficient_attention(spec: OpSpec) -> Estimate | None:
-    return _attention.efficient(spec)
-
-
 @rule("_scaled_dot_product_efficient_attention_backward")
 def efficient_attention_backward(spec: OpSpec) -> Estimate | None:
     return _attention.efficient_backward(spec)
@@ -123,6 +161,11 @@ def efficient_attention_backward(spec: OpSpec) -> Estimate | None:
 @rule("_scaled_dot_product_flash_attention_backward")
 def flash_attention_backward(spec: OpSpec) -> Estimate | None:
     return _attention.flash_backward(spec)
+
+
+def _copied(spec: OpSpec) -> int:
+    """Bytes of the first two tensors where they are not in order."""
+    return sum(t.nbytes for t in leaves(spec.args[:2]) if not is_dense(t))
 
 
 def _unordered(tensor: TensorSpec, found: Convolution) -> int:

@@ -38,6 +38,29 @@ def flash(args: Any, kwargs: Any) -> list[Out] | None:
     ]
 
 
+@shape_rule("_scaled_dot_product_cudnn_attention")
+def cudnn(args: Any, kwargs: Any) -> list[Out] | None:
+    """Without a gradient there is no log-sum-exp, though the meta kernel makes one; the output is laid out as q is."""
+    q, k, v, keep = args[0], args[1], args[2], args[4]
+    if keep:
+        return None
+    shape, strides, step = (*q.shape[:3], v.shape[3]), [0, 0, 0, 0], 1
+    for axis in sorted(range(4), key=lambda axis: (q.stride(axis), -axis)):
+        strides[axis], step = step, step * shape[axis]
+    seed = out((), torch.int64)
+    return [
+        (shape, tuple(strides), q.dtype),
+        out((0,), torch.float32),
+        None,
+        None,
+        q.shape[2],
+        k.shape[2],
+        seed,
+        seed,
+        out((0,), q.dtype),
+    ]
+
+
 @shape_rule("_scaled_dot_product_efficient_attention")
 def efficient(args: Any, kwargs: Any) -> list[Out] | None:
     q, v, keep = args[0], args[2], args[4]
