@@ -31,7 +31,7 @@ def test_fits_finds_the_largest_batch_of_a_training_step(capsys: pytest.CaptureF
     [
         (["fits", *MODEL, "--target", "h2000"], "Did you mean 'h200'"),
         (["fits", *MODEL, "--optimizer", "adamw"], "goes with train=True"),
-        (["fits", *MODEL, "--train", "--optimizer", "adamx"], "Did you mean 'adam'"),
+        (["fits", *MODEL, "--train", "--optimizer", "adamx"], "There is no optimizer named 'adamx'. Did you mean"),
         (["fits", "saved.json"], "rasp fits runs a model"),
         (["fits", *MODEL, "--processes", "0"], "at least 1"),
         (["stat", *MODEL, "--target", "h200"], "goes with --memory"),
@@ -46,8 +46,8 @@ def test_wrong_use_is_told(words: list[str], told: str, capsys: pytest.CaptureFi
 def test_stat_shows_memory(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["stat", *MODEL, "--memory", "-f", "csv"]) == 0
     header, first, *_ = capsys.readouterr().out.splitlines()
-    assert header.endswith("net_dev_mem,dev_mem_alloc,dev_max_mem_alloc")
-    assert first.endswith(",0,1605632,1605632")
+    assert "net_dev_mem,dev_mem_alloc,dev_max_mem_alloc" in header
+    assert ",0,1605632,1605632" in first
     assert cli.run(["stat", *MODEL, "--memory", "--depth", "1", "--backward", "--optimizer", "adamw"]) == 0
     assert "predicted for h200" in capsys.readouterr().out
     assert cli.run(["stat", *MODEL, "--memory", "--style", "memory"]) == 0
