@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 from .. import api
-from ..errors import CaptureError, InputError, RaspError
+from ..errors import CaptureError, InputError, NotBuiltError, RaspError
 from ..profile import Profile
 from ..zoo import adapters
 from . import measures
@@ -67,6 +68,7 @@ def _profiled(job: Mapping[str, Any], virtual: bool) -> Profile:
     model, taken = _built(job["packet"], job, virtual)
     how: dict[str, Any] = dict(job["options"])
     for name in job["measures"]:
+        _refuse_unbuilt(name)
         how.update(measures.MEASURES[name].options)
     if job["timed"]:
         how["device"] = job["device"] or "cpu"
@@ -82,6 +84,12 @@ def _profiled(job: Mapping[str, Any], virtual: bool) -> Profile:
     return found
 
 
+def _refuse_unbuilt(name: str) -> None:
+    missing = [option for option in measures.MEASURES[name].options if option not in measures.profile_options()]
+    if missing:
+        raise NotBuiltError(f"The measure {name!r} is not built yet: rasp.profile has no {missing[0]}=.")
+
+
 # -- model and inputs --------------------------------------------------------------------------------------------------
 
 
@@ -90,20 +98,23 @@ def _built(packet: Mapping[str, Any], job: Mapping[str, Any], virtual: bool) -> 
         source = adapters.source(packet["words"])
     else:
         thing = unpickled(packet) if "pickled" in packet else packet["thing"]
+        if job["trunk"] is not None and "thing" in packet and isinstance(thing, nn.Module):
+            thing = copy.deepcopy(thing)  # the user's own, which a trunk would be cut from
         source = adapters.Source(packet["name"], (lambda: thing) if isinstance(thing, nn.Module) else thing)
-    taken = inputs(source, packet["given"], job["batch"], job["size"], job["tokens"])
+    taken = inputs(source, packet["given"], job["batch"], job["size"], job["tokens"], virtual)
     return source.model(virtual=virtual), taken
 
 
 def inputs(
-    source: adapters.Source, given: Mapping[str, Any], batch: int, size: tuple[int, int] | None, tokens: int | None
-) -> dict[str, Any]:
+    source: adapters.Source, given: Mapping[str, Any], batch: int, size: tuple[int, int] | None, tokens: int | None,
+    virtual: bool = False,
+) -> dict[str, Any]:  # fmt: skip
     """What the model is called with, as keywords of rasp.profile: its own inputs at another batch, size or length."""
     if given:
         shapes = _reshaped({**given, "input_shape": _with_batch(given["input_shape"], batch)}, size, tokens)
         return source.taking(shapes)
     if source.given is not None:
-        return _reshaped(source.given(batch), size, tokens)
+        return _reshaped(_given(source, batch, virtual), size, tokens)
     if tokens is not None:
         return {"input_shape": (batch, tokens), "dtypes": "int64"}
     if size is not None:
@@ -112,6 +123,22 @@ def inputs(
         f"{source.title} does not tell its inputs: give their shape, as in input_shape=(1, 3, 224, 224), "
         "or on the command line -i 1,3,224,224."
     )
+
+
+def _given(source: adapters.Source, batch: int, virtual: bool) -> dict[str, Any]:
+    """The inputs that a model comes with; as shapes alone where that says it all, since large batches are large."""
+    assert source.given is not None
+    if virtual and source.virtual:
+        with torch.device("meta"):
+            taken = source.given(batch)
+        found = taken.get("inputs")
+        if isinstance(found, torch.Tensor):
+            found = (found,)
+        if isinstance(found, tuple) and all(isinstance(one, torch.Tensor) for one in found):
+            return {"input_shape": [tuple(one.shape) for one in found], "dtypes": [one.dtype for one in found]}
+        if found is None:
+            return taken
+    return source.given(batch)
 
 
 def _with_batch(shape: Any, batch: int) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import FileError
 from .cells import Cell, Plan, versions
-from .executors import Executor, cores
+from .executors import Ended, Executor, cores
 from .limits import Limits
 from .outcomes import AGAIN, OK, Outcome
 from .progress import Progress
@@ -47,12 +47,13 @@ class Driver:
         """Until every cell is done: here, or by another driver on the same folder."""
         cells = self._missing()
         at_hand = next(cells, None)
-        while at_hand or self._again or self._running or self._elsewhere:
+        ended: list[Ended] = []
+        while at_hand or self._again or self._running or self._elsewhere or ended:
             at_hand = self._fill(at_hand, cells)
-            if self._running:
-                for number, outcome in self.executor.ended(PAUSE):
-                    self._take(*self._running.pop(number), outcome)
-            elif self._elsewhere and at_hand is None:
+            for number, outcome in ended:  # written while the next ones run
+                self._take(*self._running.pop(number), outcome)
+            ended = self.executor.ended(PAUSE) if self._running else []
+            if not self._running and self._elsewhere and at_hand is None:
                 self._look_elsewhere()
 
     def _missing(self) -> Iterator[Cell]:

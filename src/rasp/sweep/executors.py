@@ -12,6 +12,7 @@ from .outcomes import Outcome
 from .processes import WarmParent, outcome
 
 LIBRARIES = {"torchvision": "torchvision", "timm": "timm", "hf": "transformers"}
+AHEAD = 2  # static cells that wait in the warm parent, so that no core waits for the driver
 Job = dict[str, Any]
 Ended = tuple[int, Outcome]
 
@@ -72,7 +73,7 @@ class Processes:
 
     def __init__(self, workers: int, words: Sequence[str] = ()) -> None:
         self.workers = workers
-        self.parent = WarmParent(libraries(words))
+        self.parent = WarmParent(libraries(words), workers)
         self.parent.start()
         self.jobs: dict[int, Job] = {}
         self._learnt = 0
@@ -102,9 +103,9 @@ class Processes:
 
 
 def may_start(job: Mapping[str, Any], running: Sequence[Mapping[str, Any]], workers: int) -> bool:
-    """Static cells fill the cores; a timed one waits until its device is free, on the CPU until the machine is."""
+    """Static cells fill the cores, a few wait; a timed one waits for its device, on the CPU for the whole machine."""
     if not job["timed"]:
-        return len(running) < workers and not any(other["timed"] for other in running)
+        return len(running) < workers + AHEAD and not any(other["timed"] for other in running)
     if any(not other["timed"] for other in running):
         return False
     device = job["device"] or "cpu"

@@ -11,7 +11,7 @@ from typing import Any
 from ..columns import COLUMNS, find
 from ..columns import load as load_columns
 from ..conventions import get as get_convention
-from ..errors import InputError, NotBuiltError, UnknownName
+from ..errors import InputError, UnknownName
 
 STATIC = ("params", "macs", "flops", "mem_rw", "out_shape")
 
@@ -40,7 +40,7 @@ ON_DEVICE = ("memory",)  # predicted without a device, measured on a CUDA device
 
 
 def chosen(given: Any) -> list[Measure]:
-    """The measures of these names, as this version can take them."""
+    """The measures of these names."""
     words = [word.strip() for word in given.split(",")] if isinstance(given, str) else list(given)
     if not words:
         raise InputError(f"measures is empty: there is nothing to measure. Choose from {', '.join(MEASURES)}.")
@@ -48,11 +48,6 @@ def chosen(given: Any) -> list[Measure]:
     for word in dict.fromkeys(words):
         if word not in MEASURES:
             raise UnknownName("measure", word, MEASURES)
-        missing = [option for option in MEASURES[word].options if option not in profile_options()]
-        if missing:
-            raise NotBuiltError(
-                f"The measure {word!r} is not built yet: rasp.profile has no {missing[0]}=. Leave it out."
-            )
         found.append(MEASURES[word])
     return found
 

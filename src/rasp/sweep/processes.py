@@ -22,29 +22,35 @@ from ..errors import CaptureError, InputError
 from . import outcomes
 from .outcomes import CRASHED, MEMORY, TIMEOUT, Outcome
 
+STARTS = 3  # of a warm parent that dies before it has answered once
 PATIENCE = 120.0  # seconds that the warm parent may take to import torch and describe a model
 
 
 class WarmParent:
     """Starts the warm parent, sends it cells, tells how they ended. A parent that dies is started again."""
 
-    def __init__(self, preload: Iterable[str] = ()) -> None:
+    def __init__(self, preload: Iterable[str] = (), width: int = 1) -> None:
         if not hasattr(os, "fork"):
             raise InputError("This system cannot fork processes: sweep with on='here', or on a Ray address.")
         self.folder = tempfile.mkdtemp(prefix="rasp-sweep-")
         self.preload = list(preload)
+        self.width = width  # cells at a time; more may wait in the parent, so that none has to for the driver
         self.running: dict[int, dict[str, Any]] = {}
         self._numbers = itertools.count()
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._files: dict[int, str] = {}
+        self._deaths = 0  # since the last answer
 
     def start(self) -> None:
         """Start the process; it imports while the driver goes on."""
         ours, theirs = socket.socketpair()
         paths = [os.getcwd() if path == "" else path for path in sys.path]
-        code = f"import sys; sys.path[:] = {paths!r}; from rasp.sweep.warm import main; main({theirs.fileno()})"
         with theirs:
+            code = (
+                f"import sys; sys.path[:] = {paths!r}; from rasp.sweep.warm import main; "
+                f"main({theirs.fileno()}, {self.folder!r}, {self.width})"
+            )
             self._process = subprocess.Popen(
                 [sys.executable, "-c", code], pass_fds=[theirs.fileno()], start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=_environment(),
@@ -82,6 +88,7 @@ class WarmParent:
         try:
             while self._connection.poll():
                 told = self._connection.recv()
+                self._deaths = 0
                 job = self.running.pop(told["number"], None)
                 if job is not None:
                     found.append((told["number"], {**told, "result": job["result"]}))
@@ -92,9 +99,14 @@ class WarmParent:
     def _died(self) -> list[tuple[int, dict[str, Any]]]:
         """The parent itself is gone: so are its cells."""
         code = self._end_process()
+        self._deaths += 1
+        if self._deaths >= STARTS:
+            raise CaptureError(f"The process that cells are forked from {died(code)} each time it is started.")
         words = {"code": code, "why": "parent", "said": "", "kernel": False}
         lost = [(number, {**words, "result": job["result"]}) for number, job in self.running.items()]
         self.running.clear()
+        os.makedirs(self.folder, exist_ok=True)  # it may have taken it along
+        self._files.clear()
         return lost
 
     def close(self) -> None:
@@ -171,6 +183,7 @@ def outcome(told: Mapping[str, Any], job: Mapping[str, Any]) -> Outcome:
     """How a cell ended, from its result and its exit."""
     found = _outcome(told, job)
     found.where = socket.gethostname()
+    found.seconds = told.get("seconds", 0.0)
     for path in (told["result"], f"{told['result']}.err"):
         with contextlib.suppress(OSError):
             os.unlink(path)
@@ -185,7 +198,7 @@ def _outcome(told: Mapping[str, Any], job: Mapping[str, Any]) -> Outcome:
         except (OSError, ValueError, KeyError, TypeError) as error:
             return Outcome(CRASHED, f"its process left no result: {error}", lost=True)
     if told["why"] == "timeout":
-        return Outcome(TIMEOUT, f"took longer than timeout={job['timeout']:g} s", seconds=job["timeout"])
+        return Outcome(TIMEOUT, f"took longer than timeout={job['timeout']:g} s")
     if told["why"] == "memory":
         return Outcome(MEMORY, f"took more than memory={outcomes.size(job['memory'])}")
     if told["kernel"]:
@@ -194,10 +207,10 @@ def _outcome(told: Mapping[str, Any], job: Mapping[str, Any]) -> Outcome:
         return Outcome(MEMORY, f"memory={outcomes.size(job['memory'])} did not suffice: {said}")
     if told["why"] == "parent":
         return Outcome(CRASHED, "the parent of its process died", lost=True)
-    return Outcome(CRASHED, f"its process {_died(told['code'])}{f': {said}' if said else ''}", lost=True)
+    return Outcome(CRASHED, f"its process {died(told['code'])}{f': {said}' if said else ''}", lost=True)
 
 
-def _died(code: int) -> str:
+def died(code: int) -> str:
     if code >= 0:
         return f"ended with exit code {code}"
     try:

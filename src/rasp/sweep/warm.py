@@ -13,10 +13,12 @@ import gc
 import importlib
 import os
 import resource
+import shutil
 import signal
 import sys
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -26,6 +28,7 @@ TICK = 0.1  # seconds between two looks at memory
 TAIL = 2000  # bytes of a dead cell's last words
 NO_ROOM = 74  # exit code of a cell that could not write its result
 PR_SET_PDEATHSIG = 1
+Request = tuple[str, dict[str, Any]]  # what is to be done, and the job
 
 
 @dataclass
@@ -35,6 +38,7 @@ class Child:
     number: int
     pid: int
     sentinel: int
+    began: float
     deadline: float
     limit: int  # bytes of resident memory, 0 for none
     killings: int  # by the kernel, when it began
@@ -42,8 +46,8 @@ class Child:
     why: str = ""
 
 
-def main(handle: int) -> None:
-    """Serve a driver until it goes away."""
+def main(handle: int, folder: str, width: int) -> None:
+    """Serve a driver until it goes away, `width` cells at a time; the folder of their results goes with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.filterwarnings("ignore")
     connection = Connection(handle)
@@ -52,32 +56,34 @@ def main(handle: int) -> None:
     from . import cell, description  # noqa: F401
 
     children: dict[int, Child] = {}
-    try:
+    waiting: deque[Request] = deque()
+    with contextlib.suppress(EOFError, OSError):
         while True:
-            _serve(connection, children)
-    except (EOFError, OSError):
-        pass
-    finally:
-        for child in children.values():
-            _kill(child)
+            _serve(connection, children, waiting, width)
+    for child in children.values():
+        _kill(child)
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)  # nothing to flush, and torch takes its time to leave
 
 
-def _serve(connection: Connection, children: dict[int, Child]) -> None:
+def _serve(connection: Connection, children: dict[int, Child], waiting: deque[Request], width: int) -> None:
     sentinels = [child.sentinel for child in children.values()]
     ready = wait([connection, *sentinels], _pause(children))
-    if connection in ready:
+    while connection.poll():
         request = connection.recv()
         if request[0] == "import":
             _preload(request[1])
         else:
-            number = request[1]["number"]
-            children[number] = _fork(connection, request)
+            waiting.append(request)
     _look(children)
     for number in list(children):
         found = _ended(children[number], children[number].sentinel in ready)
         if found is not None:
             os.close(children.pop(number).sentinel)
             connection.send(found)
+    while waiting and len(children) < width:
+        request = waiting.popleft()
+        children[request[1]["number"]] = _fork(connection, request)
 
 
 def _pause(children: dict[int, Child]) -> float | None:
@@ -101,8 +107,9 @@ def _preload(names: list[str]) -> None:
 # -- children ----------------------------------------------------------------------------------------------------------
 
 
-def _fork(connection: Connection, request: tuple[str, dict[str, Any]]) -> Child:
+def _fork(connection: Connection, request: Request) -> Child:
     kind, job = request
+    began = time.monotonic()
     reading, writing = os.pipe()
     said = f"{job['result']}.err"
     sys.stdout.flush()
@@ -128,10 +135,10 @@ def _fork(connection: Connection, request: tuple[str, dict[str, Any]]) -> Child:
                 sys.stderr.flush()
             os._exit(code)
     os.close(writing)
-    deadline = time.monotonic() + job["timeout"] if job.get("timeout") else float("inf")
+    deadline = began + job["timeout"] if job.get("timeout") else float("inf")
     memory = job.get("memory") or 0
     limit = memory + _resident(parent) if memory else 0
-    return Child(job["number"], pid, reading, deadline, limit, _killings(), said)
+    return Child(job["number"], pid, reading, began, deadline, limit, _killings(), said)
 
 
 def _alone(parent: int, said: str, job: Mapping[str, Any]) -> None:
@@ -240,6 +247,7 @@ def _ended(child: Child, closed: bool) -> dict[str, Any] | None:
     code = os.waitstatus_to_exitcode(status)
     return {
         "number": child.number, "code": code, "why": child.why, "said": _tail(child.said),
+        "seconds": time.monotonic() - child.began,
         "kernel": code == -signal.SIGKILL and _killings() > child.killings,
     }  # fmt: skip
 
