@@ -103,7 +103,7 @@ def page(quick: bool) -> tuple[str, bool]:
         f"Written by `make bench-sweep`. {date.today()}, {platform.machine()}, {cores(None)} cores; "
         f"Python {platform.python_version()}, {versions}.",
         "Every cell is a process of its own, forked from one that has imported torch; its result is on the disk, "
-        "with its profile, before it counts as done. The seconds of a cell are those of its process, from fork to exit.",
+        "with its profile, before it counts as done. The seconds of a cell are its process's, from fork to exit.",
         f"## {len(MODELS)} models at {len(SIZES)} sizes and {len(BATCHES)} batches",
         table(models),
         "## 10,000 cells of a small network",

@@ -15,6 +15,7 @@ from ..errors import CaptureError, InputError, NotBuiltError, RaspError
 from ..profile import Profile
 from ..zoo import adapters
 from . import measures
+from .executors import cores
 from .outcomes import FAILED, MEMORY, NO_MEMORY, OK, Outcome, shortened
 from .subjects import unpickled
 from .trunk import Trunk
@@ -24,7 +25,7 @@ def measure(job: Mapping[str, Any]) -> Outcome:
     """Profile one cell; whatever the model raises is the reason in its row."""
     began = time.perf_counter()
     try:
-        torch.set_num_threads(job["threads"])
+        torch.set_num_threads(job["threads"] or cores(None))
         measures.switch_on(job["measures"])
         profile = _profile(job)
         values = {name: profile.total(name) for name in job["columns"]}

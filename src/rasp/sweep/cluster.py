@@ -1,7 +1,7 @@
 """Cells on the machines that Ray joins: a task for each cell, which forks it from a warm parent of its own machine.
 
-A task that is lost with its machine is run again elsewhere by Ray; a cell that dies, hangs or takes too much memory is
-seen by the parent beside it, as it is on one machine, and comes back as its outcome.
+A task that is lost with its machine is given to another; a cell that dies, hangs or takes too much memory is seen by
+the parent beside it, as it is on one machine, and comes back as its outcome.
 """
 
 from __future__ import annotations
@@ -11,19 +11,25 @@ import importlib
 import os
 import socket
 import sys
+import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError
+from .cells import versions
 from .executors import Ended, Job, Processes, libraries
-from .outcomes import CRASHED, Outcome, shortened
+from .outcomes import CRASHED, MEMORY, Outcome, shortened
 from .processes import WarmParent, outcome
 
 START = "ray"  # a Ray of this machine alone, ended with the sweep
 PROBE = 2.0  # seconds to reach a port
 AHEAD = 2  # tasks given to Ray for each CPU it has
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")  # what Ray gives a task may differ from the task before
 TIMING = "timing"  # the resource that a machine may be started with, of which a timed cell holds one
 LOST = 3  # times that a cell is run elsewhere when its machine goes
+LOOK = 2.0  # seconds between two looks at what machines there are
+ALONE = 60.0  # seconds that a cell waits for a machine to come back that could run it
 
 
 class Cluster:
@@ -35,10 +41,16 @@ class Cluster:
         self._resources = dict(resources)
         self._asking: Processes | None = None
         self._pending: dict[Any, Job] = {}
+        self._lost: Counter[int] = Counter()  # by number of the job
+        self._has: dict[str, float] = {}
+        self._looked = self._alone = -ALONE
         self._packets: dict[int, Any] = {}
+        self._is_under_way = False
         self._started = _connect(self.ray, on, workers)
         self._workers = workers
-        self._lane = self.ray.remote(max_retries=LOST)(lane)
+        self._lane = self.ray.remote(max_retries=0)(
+            lane
+        )  # Ray itself would repeat one that fills the memory without end
 
     def ask(self, question: str, packets: Sequence[Any]) -> list[Any]:
         """Models are described on this machine."""
@@ -47,11 +59,12 @@ class Cluster:
         return self._asking.ask(question, packets)
 
     def has_room(self, job: Mapping[str, Any]) -> bool:
-        cpus = self._workers or max(int(self.ray.cluster_resources().get("CPU", 1)), 1)
+        cpus = self._workers or max(int(self._resources_now().get("CPU", 1)), 1)
         return len(self._pending) < AHEAD * cpus
 
     def submit(self, job: Job) -> None:
         needs = self._needs(job)
+        self._check(needs)
         packet = job["packet"]
         if id(packet) not in self._packets:
             self._packets[id(packet)] = self.ray.put(packet)
@@ -63,9 +76,56 @@ class Cluster:
         if not self._pending:
             return []
         ready, _ = self.ray.wait(list(self._pending), num_returns=1, timeout=timeout)
-        if ready:  # and what has come in meanwhile
-            ready, _ = self.ray.wait(list(self._pending), num_returns=len(self._pending), timeout=0)
-        return [(self._pending.pop(reference)["number"], self._outcome(reference)) for reference in ready]
+        if not ready:
+            return self._given_up()
+        ready, _ = self.ray.wait(list(self._pending), num_returns=len(self._pending), timeout=0)  # what came meanwhile
+        found = []
+        for reference in ready:
+            job = self._pending.pop(reference)
+            self._is_under_way = True
+            outcome = self._outcome(reference)
+            if outcome is None and self._lost[job["number"]] < LOST:
+                self._lost[job["number"]] += 1
+                self.submit(job)
+            else:
+                found.append((job["number"], outcome or Outcome(CRASHED, f"lost with its machine {LOST + 1} times")))
+        return found
+
+    def _outcome(self, reference: Any) -> Outcome | None:
+        """What a task returned; None where it was lost with its process or its machine."""
+        errors = self.ray.exceptions
+        try:
+            found: Outcome = self.ray.get(reference)
+        except (errors.WorkerCrashedError, errors.NodeDiedError, errors.LocalRayletDiedError, errors.ObjectLostError):
+            return None
+        except errors.OutOfMemoryError as error:
+            return Outcome(MEMORY, shortened(f"Ray ended it for lack of memory on its machine: {error}"), lost=True)
+        except errors.RayError as error:
+            return Outcome(CRASHED, shortened(f"Ray could not run it: {type(error).__name__}: {error}"), lost=True)
+        return found
+
+    def _given_up(self) -> list[Ended]:
+        """Cells that wait for a machine which is gone: Ray would wait for ever."""
+        has = self._resources_now()
+        alone = {key: gone for key, job in self._pending.items() if (gone := self._missing(self._needs(job), has))}
+        if not alone:
+            self._alone = time.monotonic()
+        if not alone or time.monotonic() - self._alone < ALONE:
+            return []
+        for reference in alone:
+            with contextlib.suppress(Exception):
+                self.ray.cancel(reference, force=True)
+        reason = "no machine is left that could run it: the cluster lacks {}".format
+        return [
+            (self._pending.pop(reference)["number"], Outcome(CRASHED, reason(gone)))
+            for reference, gone in alone.items()
+        ]
+
+    def _resources_now(self) -> dict[str, float]:
+        if time.monotonic() - self._looked > LOOK:
+            self._has = dict(self.ray.cluster_resources())
+            self._looked = time.monotonic()
+        return self._has
 
     def close(self) -> None:
         """End what runs; a Ray that was started here ends too, one that was found stays."""
@@ -77,14 +137,6 @@ class Cluster:
         self._pending.clear()
         if self._started:
             self.ray.shutdown()
-
-    def _outcome(self, reference: Any) -> Outcome:
-        """What a task returned; a task that Ray gave up is a cell that crashed."""
-        try:
-            found: Outcome = self.ray.get(reference)
-        except self.ray.exceptions.RayError as error:
-            return Outcome(CRASHED, shortened(f"Ray lost it: {type(error).__name__}: {error}"), lost=True)
-        return found
 
     # -- resources -------------------------------------------------------------------------------------------------
 
@@ -98,26 +150,26 @@ class Cluster:
             needs["num_gpus"] = 1
             if kind:
                 needs["accelerator_type"] = kind
-        elif self.ray.cluster_resources().get(TIMING):
+        elif self._resources_now().get(TIMING):
             needs["resources"] = {TIMING: 1}
         else:
             needs["num_cpus"] = _smallest_machine(self.ray)
         needs |= self._resources
-        self._check(needs)
         return needs
 
     def _check(self, needs: Mapping[str, Any]) -> None:
-        """Ray waits for ever for what no machine has; say so instead."""
-        has = self.ray.cluster_resources()
-        asked = {"GPU": needs.get("num_gpus", 0), **needs.get("resources", {})}
+        """Refuse a sweep whose first cells ask for what the cluster does not have."""
+        missing = self._missing(needs, self._resources_now())
+        if missing and not self._is_under_way:
+            has = ", ".join(f"{key} {value:g}" for key, value in sorted(self._has.items()) if ":" not in key)
+            raise InputError(f"A cell asks for {missing}, which the cluster does not have. It has: {has}.")
+
+    def _missing(self, needs: Mapping[str, Any], has: Mapping[str, float]) -> str:
+        """What a cell asks for and the cluster does not have: Ray waits for ever for that."""
+        asked = {"CPU": needs["num_cpus"], "GPU": needs.get("num_gpus", 0), **needs.get("resources", {})}
         if "accelerator_type" in needs:
             asked[f"accelerator_type:{needs['accelerator_type']}"] = 0.001
-        for name, amount in asked.items():
-            if amount > has.get(name, 0):
-                raise InputError(
-                    f"A timed cell asks for {name} {amount:g}, and the cluster has {has.get(name, 0):g}. It has: "
-                    f"{', '.join(f'{key} {value:g}' for key, value in sorted(has.items()) if ':' not in key)}."
-                )
+        return ", ".join(f"{name} {amount:g}" for name, amount in asked.items() if amount > has.get(name, 0))
 
 
 _parent: WarmParent | None = None  # of this worker, kept from task to task
@@ -130,14 +182,23 @@ def lane(job: Job, packet: Mapping[str, Any], words: Sequence[str], paths: Seque
     if _parent is None:
         _parent = WarmParent(libraries(words))
     device = (job["device"] or "").partition("@")[0] or None
-    here = {**job, "device": device, "packet": dict(packet)}
-    number = _parent.submit("cell", here)
+    if job["versions"] != versions():
+        return Outcome(
+            CRASHED, f"{socket.gethostname()} has {_listed(versions())}, the driver {_listed(job['versions'])}"
+        )
+    visible = {name: os.environ[name] for name in VISIBLE if name in os.environ}
+    job = {**job, "device": device, "packet": dict(packet), "environment": visible}
+    number = _parent.submit("cell", job)
     while True:
         for ended, told in _parent.ended(None):
             if ended == number:
-                found = outcome(told, here)
+                found = outcome(told, job)
                 found.values.pop("modules", None)
                 return found
+
+
+def _listed(found: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in found.items())
 
 
 def _paths() -> list[str]:

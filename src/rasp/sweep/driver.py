@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import FileError
 from .cells import Cell, Plan, versions
-from .executors import Ended, Executor, cores
+from .executors import Ended, Executor
 from .limits import Limits
 from .outcomes import AGAIN, OK, Outcome
 from .progress import Progress
@@ -122,13 +122,14 @@ class Driver:
         self.progress.started(self._title(cell))
 
     def _job(self, cell: Cell, tries: int) -> dict[str, Any]:
-        threads = self.limits.threads or (cores(None) if cell.timed else 1)
+        threads = self.limits.threads or (None if cell.timed else 1)  # None: all cores of the machine it runs on
         return {
             "packet": self.packets[cell.model], "batch": cell.batch, "size": cell.size, "tokens": cell.tokens,
             "dtype": cell.dtype, "device": cell.device, "measures": cell.measures, "timed": cell.timed,
             "trunk": self.plan.trunk(self.plan.models[cell.model]), "options": self.plan.options,
             "columns": self.columns, "keep": self.keep, "threads": threads, "timeout": self.limits.timeout,
             "memory": self.limits.memory, "on_gpu": cell.timed and (cell.device or "cpu") != "cpu", "tries": tries,
+            "versions": versions(),
         }  # fmt: skip
 
     def _take(self, cell: Cell, tries: int, outcome: Outcome) -> None:

@@ -163,7 +163,7 @@ def _alone(parent: int, said: str, job: Mapping[str, Any]) -> None:
 
 
 def _work(kind: str, job: Mapping[str, Any]) -> int:
-    os.environ["RASP_SWEEP_CELL"] = "1"
+    os.environ.update({"RASP_SWEEP_CELL": "1", **job.get("environment", {})})
     work: Callable[[Mapping[str, Any]], None] = _cell if kind == "cell" else _description
     try:
         work(job)
