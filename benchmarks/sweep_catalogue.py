@@ -48,8 +48,8 @@ def page(out: Path | None, timeout: float) -> tuple[str, bool]:
         "# A sweep over torchvision and timm",
         f"Written by `make sweep-catalogue`. {date.today()}, {cores(None)} cores; Python {platform.python_version()}, "
         f"{versions}.",
-        f"All of torchvision's classifiers and {TIMM} models of timm, one image at each model's own size; `peak` is the "
-        f"memory that it is predicted to take on an H200. {len(found.rows)} rows: "
+        f"All of torchvision's classifiers and {TIMM} models of timm, one image at each model's own size; `peak` is "
+        f"the memory that it is predicted to take on an H200. {len(found.rows)} rows: "
         + ", ".join(f"{count} {status}" for status, count in counts.items()) + ".",
         found.report().render("md").strip(),
     ])  # fmt: skip

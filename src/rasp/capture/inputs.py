@@ -167,11 +167,14 @@ def as_dtype(value: Any) -> torch.dtype:
     return found
 
 
+def is_of_ids(name: str) -> bool:
+    """Whether an argument of this name takes whole numbers: ids or a mask."""
+    return name.endswith(("ids", "_mask", "labels", "tokens", "idx")) or name == "mask"
+
+
 def _default_dtype(model: nn.Module, name: str | None) -> torch.dtype:
     """Integers for ids and masks (told by the argument's name), else the model's own floating dtype."""
-    if name is not None and (
-        name.endswith(("ids", "_mask", "labels", "tokens", "idx")) or name in ("mask", "ids", "input_ids")
-    ):
+    if name is not None and is_of_ids(name):
         return torch.int64
     for parameter in model.parameters():
         if nn.parameter.is_lazy(parameter):

@@ -36,7 +36,7 @@ def sweep(
     target: Annotated[str | None, option("The machine that memory is predicted for: h200, 24GiB.")] = None,
     strict: Annotated[bool, option("A cell with an operator without a rule fails.")] = False,
     out: Annotated[Path | None, option("A folder that keeps every finished cell.", "-o", "--out")] = None,
-    table: Annotated[Path | None, option("Write the table: .csv, .parquet, .md, .json, .html.")] = None,
+    table: Annotated[Path | None, option("Write the table: .csv, .parquet, .md, .json, .txt.")] = None,
     format: Annotated[str | None, option("table, md, csv or json, on the screen.", "-f", "--format")] = None,
     on: Annotated[str, option("processes, here, ray, or a Ray address: auto, host:port.")] = "processes",
     workers: Annotated[int | None, option("Cells at a time; one for each core unless given.")] = None,

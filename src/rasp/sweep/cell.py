@@ -15,8 +15,10 @@ from ..errors import CaptureError, InputError, NotBuiltError, RaspError
 from ..profile import Profile
 from ..zoo import adapters
 from . import measures
+from .description import takes_floats
 from .executors import cores
 from .outcomes import FAILED, MEMORY, NO_MEMORY, OK, Outcome, shortened
+from .outcomes import size as size_of
 from .subjects import unpickled
 from .trunk import Trunk
 
@@ -32,7 +34,9 @@ def measure(job: Mapping[str, Any]) -> Outcome:
         text = profile.dumps() if job["keep"] else None
         outcome = Outcome(OK, values=values, profile=text)
     except (MemoryError, RuntimeError, RaspError) as error:
-        outcome = Outcome(MEMORY if _is_memory(error) else FAILED, reason(error))
+        outcome = Outcome(FAILED, reason(error))
+        if _is_memory(error):
+            outcome = Outcome(MEMORY, f"memory={size_of(job['memory'])} did not suffice: {outcome.reason}")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a model may raise anything; it is told in its row
         outcome = Outcome(FAILED, reason(error))
     outcome.seconds = time.perf_counter() - began
@@ -158,17 +162,15 @@ def _reshaped(taken: dict[str, Any], size: tuple[int, int] | None, tokens: int |
     shapes, dtypes = taken["input_shape"], taken.get("dtypes")
     if isinstance(shapes, Mapping):
         kinds = dtypes if isinstance(dtypes, Mapping) else {}
-        new: Any = {name: _shape(tuple(one), _floats(kinds.get(name)), size, tokens) for name, one in shapes.items()}
+        new: Any = {
+            name: _shape(tuple(one), takes_floats(kinds.get(name), name), size, tokens) for name, one in shapes.items()
+        }
     elif shapes and isinstance(shapes[0], (tuple, list)):
         of = list(dtypes) if isinstance(dtypes, (tuple, list)) else [dtypes] * len(shapes)
-        new = [_shape(tuple(one), _floats(kind), size, tokens) for one, kind in zip(shapes, of)]
+        new = [_shape(tuple(one), takes_floats(kind), size, tokens) for one, kind in zip(shapes, of)]
     else:
-        new = _shape(tuple(shapes), _floats(dtypes), size, tokens)
+        new = _shape(tuple(shapes), takes_floats(dtypes), size, tokens)
     return {**taken, "input_shape": new}
-
-
-def _floats(dtype: Any) -> bool:
-    return dtype is None or not str(dtype).removeprefix("torch.").startswith(("int", "uint", "bool"))
 
 
 def _shape(shape: tuple[int, ...], floats: bool, size: tuple[int, int] | None, tokens: int | None) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib import metadata
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from .. import __version__
@@ -181,11 +182,18 @@ def _code() -> str:
 
 
 def _named(value: Any) -> str:
-    """A function in an option, by its name and its source."""
+    """A function in an option, by its name and what it does."""
     name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
     if name == ".":
         raise InputError(f"An option of a sweep must be plain or a function; got {value!r}.")
     code = getattr(value, "__code__", None)
-    return (
-        name if code is None else f"{name}:{hashlib.sha256(code.co_code + repr(code.co_consts).encode()).hexdigest()}"
-    )
+    if code is None:
+        return name
+    closed = [cell.cell_contents for cell in value.__closure__ or ()]
+    return f"{name}:{spelled(code)}:{value.__defaults__!r}:{closed!r}"
+
+
+def spelled(code: CodeType) -> str:
+    """What compiled code does, in words that are the same in every process."""
+    inside = [spelled(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    return f"{code.co_code.hex()} {code.co_names} {inside}"

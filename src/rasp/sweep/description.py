@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 import json
@@ -17,9 +18,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..capture.inputs import as_dtype, is_of_ids
 from ..errors import InputError, ModelError, RaspError, UnknownName
 from ..zoo import adapters
 from ..zoo import list as zoo_names
+from .cells import spelled
 from .subjects import unpickled
 
 LIBRARY = {"torchvision": "torchvision", "timm": "timm", "hf": "transformers"}
@@ -43,6 +46,19 @@ def _names(origin: str) -> list[str]:
     if origin == "timm":
         return list(adapters._library("timm", "timm").list_models())
     return zoo_names()
+
+
+def refused(words: tuple[str, str]) -> dict[str, str]:
+    """What is wrong with the name of a dtype or device, if anything."""
+    option, name = words
+    try:
+        if option == "devices":
+            torch.device(name.partition("@")[0])
+        elif not as_dtype(name).is_floating_point:
+            return {"error": f"dtypes={name!r} is not a floating dtype: it says what the model's floats would be."}
+    except (RuntimeError, InputError) as error:
+        return {"error": f"{option}={name!r} is not known: {str(error).splitlines()[0]}"}
+    return {}
 
 
 def describe(packet: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,14 +116,15 @@ def _given(taken: Mapping[str, Any]) -> list[tuple[tuple[int, ...], bool]]:
         return []
     if isinstance(shapes, Mapping):
         kinds = dtypes if isinstance(dtypes, Mapping) else {}
-        return [(tuple(shape), _is_float(kinds.get(name))) for name, shape in shapes.items()]
+        return [(tuple(shape), takes_floats(kinds.get(name), name)) for name, shape in shapes.items()]
     many = list(shapes) if shapes and isinstance(shapes[0], (tuple, list)) else [shapes]
     kinds_of = list(dtypes) if isinstance(dtypes, (tuple, list)) else [dtypes] * len(many)
-    return [(tuple(shape), _is_float(dtype)) for shape, dtype in zip(many, kinds_of)]
+    return [(tuple(shape), takes_floats(dtype)) for shape, dtype in zip(many, kinds_of)]
 
 
-def _is_float(dtype: Any) -> bool:
-    return dtype is None or not str(dtype).removeprefix("torch.").startswith(("int", "uint", "bool"))
+def takes_floats(dtype: Any, name: str = "") -> bool:
+    """Whether an input is of floats, by its dtype or else by its name, as rasp.profile makes it."""
+    return not is_of_ids(name) if dtype is None else as_dtype(dtype).is_floating_point
 
 
 def _tensors(value: Any) -> Iterator[tuple[tuple[int, ...], bool]]:
@@ -183,7 +200,7 @@ def _plain(value: Any, depth: int = 4) -> str:
     if isinstance(value, (tuple, list)):
         return "[" + ",".join(_plain(item, depth - 1) for item in value) + "]"
     if isinstance(value, CodeType):
-        return f"{value.co_code.hex()} {value.co_names} {_plain(value.co_consts, depth - 1)}"
+        return spelled(value)
     name = getattr(value, "__qualname__", None)
     if name is not None:
         return f"{getattr(value, '__module__', '')}.{name}"
@@ -196,16 +213,30 @@ def _plain(value: Any, depth: int = 4) -> str:
 def _sources(namespace: Mapping[str, Any], place: str = "") -> list[str]:
     """Text of the user's own files that these names lead to, one to the next; the version of what is installed."""
     found: dict[str, str] = {}
-    open_ones = [namespace]
+    open_ones = list(namespace.values())
     while open_ones:
-        for value in list(open_ones.pop().values()):
-            home = value if isinstance(value, ModuleType) else sys.modules.get(_home(value))
-            file = _is_own(home)
-            if file and file not in found:
-                found[file] = _digest(_texts(file))
-                open_ones.append(vars(home))
+        value = open_ones.pop()
+        home = value if isinstance(value, ModuleType) else sys.modules.get(_home(value))
+        file = _is_own(home)
+        if file and file not in found:
+            found[file] = _digest(_texts(file))
+            open_ones += [*list(vars(home).values()), *_imported(home, file)]
     installed = place and not place.endswith(".py") and not _is_own(sys.modules.get(place))
     return [*sorted(found.values()), *([_version(place.partition(".")[0])] if installed else [])]
+
+
+def _imported(module: Any, file: str) -> Iterator[ModuleType]:
+    """The modules that a file imports: of `from sizes import WIDTH` only a number is left among its names."""
+    for node in ast.walk(ast.parse(Path(file).read_text(errors="replace"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            package = (getattr(module, "__package__", "") or "").split(".")
+            above = package[: len(package) - node.level + 1] if node.level else []
+            names = [".".join(filter(None, [*above, node.module or ""]))]
+        else:
+            continue
+        yield from (sys.modules[name] for name in names if name in sys.modules)
 
 
 def _home(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -68,21 +69,26 @@ def sweep(
     parts. Other keywords are those of rasp.profile.
     """
     asked = measuring.chosen(measures)
-    _check_options(options)
+    _check_options(options, on)
     wanted = measuring.columns(asked, columns)
     over = axes.Axes.of(sizes, scales, tokens, batches, dtypes, devices, shard)
     may_take = limits.limits(timeout, memory, retries, threads)
     given = subjects(models, input_shape, input_dtypes)
     _check_devices(over.devices, on)
+    cores(workers)
+    if on == HERE and (timeout is not None or memory is not None):
+        raise InputError("on='here' starts no process that could be ended: leave timeout= and memory= out, or on=.")
     if os.environ.get("RASP_SWEEP_CELL"):
         raise InputError(
             "rasp.sweep was called inside a cell of a sweep: the script that defines the model runs again there. "
             'Put the call under `if __name__ == "__main__":`.'
         )
     with Store(out) as store, closing(_executor(on, workers, given, resources)) as executor:
-        models = described(given, executor, here=on == HERE)
+        _check_names(over, executor)
+        given = _expanded(given, executor)
+        packets = [one.packet(here=on == HERE) for one in given]
+        models = described(given, packets, executor)
         plan = Plan(models, asked, trunks=_trunks(trunk, models), options=options, axes=over)
-        packets = [one.subject.packet(here=on == HERE) for one in models]
         with Progress(len(plan), progress) as shown:
             driver = Driver(plan, store, executor, packets, wanted, may_take, shown)
             driver.resume, driver.retry_failed, driver.keep = resume, retry_failed, keep_profiles
@@ -90,11 +96,18 @@ def sweep(
         return Results(plan, store, wanted, driver.seconds, driver.ran)
 
 
-def described(given: Sequence[Subject], executor: Executor, here: bool) -> list[Described]:
+def _check_names(over: axes.Axes, executor: Executor) -> None:
+    """A dtype or device that does not exist is refused before anything runs."""
+    words = [("dtypes", name) for name in over.dtypes if name] + [("devices", name) for name in over.devices if name]
+    for answer in executor.ask("check", words) if words else ():
+        if "error" in answer:
+            raise InputError(answer["error"])
+
+
+def described(given: Sequence[Subject], packets: Sequence[Mapping[str, Any]], executor: Executor) -> list[Described]:
     """Each model with its digest, kind and size; a name that does not exist is refused before anything runs."""
-    given = _expanded(given, executor)
     found = []
-    for one, answer in zip(given, executor.ask("describe", [one.packet(here) for one in given])):
+    for one, answer in zip(given, executor.ask("describe", packets)):
         if answer.get("refused"):
             raise InputError(answer["error"])
         size = answer.get("size")
@@ -106,6 +119,8 @@ def described(given: Sequence[Subject], executor: Executor, here: bool) -> list[
 def _expanded(given: Sequence[Subject], executor: Executor) -> list[Subject]:
     """Names with * in them as the models they stand for."""
     patterns = [one for one in given if one.words is not None and any(mark in one.words for mark in "*?[")]
+    if not patterns:
+        return list(given)
     answers = dict(zip((one.name for one in patterns), executor.ask("expand", [one.words for one in patterns])))
     found: dict[str, Subject] = {}
     for one in given:
@@ -129,11 +144,23 @@ def _executor(on: str, workers: int | None, given: Sequence[Subject], resources:
     return Cluster(on, workers, words, resources or {})
 
 
-def _check_options(options: Mapping[str, Any]) -> None:
+def _check_options(options: Mapping[str, Any], on: str) -> None:
     known = measuring.profile_options() - set(OWN)
     for name in options:
         if name not in known:
             raise UnknownName("option of a sweep", name, known)
+        if on != HERE:
+            _check_sendable(name, options[name])
+
+
+def _check_sendable(name: str, value: Any) -> None:
+    try:
+        pickle.dumps(value)
+    except Exception as error:
+        raise InputError(
+            f"The option {name}={value!r} cannot be sent to a process of its own: {error}. Give a function from the "
+            "top of a module, or sweep with on='here', which starts no process."
+        ) from error
 
 
 def _check_devices(devices: Sequence[str | None], on: str) -> None:

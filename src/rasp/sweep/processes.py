@@ -39,7 +39,7 @@ class WarmParent:
         self._numbers = itertools.count()
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
-        self._files: dict[int, str] = {}
+        self._files: dict[int, tuple[bytes, str]] = {}  # with the bytes, whose id would else be given to others
         self._deaths = 0  # since the last answer
 
     def start(self) -> None:
@@ -143,8 +143,8 @@ class WarmParent:
         if id(content) not in self._files:
             path = os.path.join(self.folder, f"model-{len(self._files)}")
             Path(path).write_bytes(content)
-            self._files[id(content)] = path
-        return {**{k: v for k, v in packet.items() if k != "pickled"}, "file": self._files[id(content)]}
+            self._files[id(content)] = content, path
+        return {**{k: v for k, v in packet.items() if k != "pickled"}, "file": self._files[id(content)][1]}
 
     # -- questions -------------------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class WarmParent:
         return [answer for packet in packets for answer in self.ask(question, [packet])]
 
     def _answer(self, question: str, packets: Sequence[Any]) -> list[Any] | None:
-        sent = [packet if isinstance(packet, str) else self._spooled(packet) for packet in packets]
+        sent = [self._spooled(packet) if isinstance(packet, Mapping) else packet for packet in packets]
         number = self.submit("description", {"ask": question, "packets": sent, "timeout": PATIENCE})
         deadline = time.monotonic() + 2 * PATIENCE
         while time.monotonic() < deadline:

@@ -88,7 +88,7 @@ class Results:
     # -- formats ---------------------------------------------------------------------------------------------------
 
     def report(self) -> Report:
-        """The table as a Report, which renders as text, Markdown, CSV, JSON and HTML."""
+        """The table as a Report, which renders as text, Markdown, CSV and JSON."""
         shown = [name for name in AXES if name in ("model", "batch") or any(row[name] is not None for row in self.rows)]
         headings = [Heading(name, name, "", "text", "") for name in shown]
         for name in self.columns:
@@ -135,7 +135,7 @@ class Results:
         return render.write(path, buffer.getvalue())
 
     def save(self, path: str | Path) -> Path:
-        """Write the table in the format of the suffix: .csv, .parquet, or one of a report (.md, .json, .txt, .html)."""
+        """Write the table in the format of the suffix: .csv, .parquet, or one of a report (.md, .json, .txt)."""
         suffix = Path(path).suffix.lower()
         if suffix == ".parquet":
             return self.to_parquet(path)

@@ -25,7 +25,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 TICK = 0.1  # seconds between two looks at memory
-TAIL = 2000  # bytes of a dead cell's last words
+TAIL = 1 << 15  # bytes of a dead cell's last words: a crash lists every module
 NO_ROOM = 74  # exit code of a cell that could not write its result
 PR_SET_PDEATHSIG = 1
 Request = tuple[str, dict[str, Any]]  # what is to be done, and the job
@@ -194,9 +194,11 @@ def _description(job: Mapping[str, Any]) -> None:
 
 
 def answers(question: str, packets: Sequence[Any]) -> list[Any]:
-    """The names that words stand for ('expand'), or what models are and take ('describe')."""
+    """The names that words stand for ('expand'), what is wrong with dtypes and devices ('check'), what models are."""
     from . import description
 
+    if question == "check":
+        return [description.refused(words) for words in packets]
     if question == "expand":
         return [_answered(description.expanded, words) for words in packets]
     return [description.describe(_loaded({"packet": packet})["packet"]) for packet in packets]
