@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api import columns as columns
+    from .api import compare_times as compare_times
     from .api import conventions as conventions
     from .api import explain as explain
     from .api import load as load
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "api": ("explain", "fits", "load", "load_report", "profile", "stat"),
+    "api": ("compare_times", "explain", "fits", "load", "load_report", "profile", "stat"),
     "config": ("CFG", "get_config", "set_config"),
     "errors": (
         "CaptureError", "FileError", "InputError", "MeterError", "ModelError", "NotBuiltError", "NotRecorded",
@@ -61,7 +62,12 @@ _HOMES = {
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _ROOMS = ("columns", "conventions")  # folders that can be called: rasp.columns() lists what is in rasp/columns
-_FOLDERS = ("compat", "zoo")  # folders that are imported when they are first named: rasp.zoo.get("mobilenet_v2")
+_FOLDERS = (
+    "compat",
+    "devices",
+    "measure",
+    "zoo",
+)  # folders that are imported when they are first named: rasp.zoo.get("mobilenet_v2")
 __all__ = sorted((*_HOME_OF, *_ROOMS))
 
 

@@ -11,6 +11,7 @@ from . import render
 from .branch import Branch
 from .columns import COLUMNS, Column, find
 from .columns import load as load_columns
+from .contrast import Contrast
 from .conventions import CONVENTIONS, Convention
 from .conventions import get as get_convention
 from .conventions import load as load_conventions
@@ -27,7 +28,7 @@ from .report import Report
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["columns", "conventions", "explain", "fits", "load", "load_report", "profile", "stat"]
+__all__ = ["columns", "compare_times", "conventions", "explain", "fits", "load", "load_report", "profile", "stat"]
 
 RETURNS = ("data", "tree", "sum")
 MEMORY = ("net_dev_mem", "dev_mem_alloc", "dev_max_mem_alloc")
@@ -156,6 +157,49 @@ def _timed(
     samples.how["ceilings"] = ceilings is not None
     found: dict[str, Any] = {"samples": samples.as_dict()}
     return found if ceilings is None else {**found, "machine": as_kept(ceilings)}
+
+
+def compare_times(
+    a: torch.nn.Module,
+    b: torch.nn.Module,
+    inputs: Any = None,
+    *,
+    input_shape: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    dtypes: Any = None,
+    device: Any = None,
+    mode: str | None = None,
+    backward: bool = False,
+    optimizer: Any = None,
+    loss: Any = None,
+    dtype: Any = None,
+    autocast: Any = None,
+    batches: int | None = None,
+    warmup: int | None = None,
+    seconds: float = 12.0,
+    channels_last: bool = False,
+    progress: bool | None = None,
+    names: tuple[str, str] = ("a", "b"),
+) -> Contrast:
+    """Run two models in turns, A B, B A …, and say whether they differ, and in which modules: `.different`, `.modules`.
+
+    Neighbouring runs are compared with each other, so that other load and drift slow both alike. `batches` is how many
+    pairs; else as many as `seconds` allow, 24 at least.
+    """
+    from .measure.timing import Settings as TimeSettings
+    from .measure.turns import in_turns
+
+    settings = TimeSettings.of(batches, warmup, seconds, channels_last=channels_last, progress=progress)
+    given = {"inputs": inputs, "input_shape": input_shape, "kwargs": kwargs, "dtypes": dtypes}
+    how = {
+        "mode": mode,
+        "backward": backward,
+        "optimizer": optimizer,
+        "loss": loss,
+        "dtype": dtype,
+        "autocast": autocast,
+    }
+    return in_turns((a, b), given, how, device, settings, names)
 
 
 def explain(profile: Profile, a: str, b: str, column: str = "flops") -> Explanation:

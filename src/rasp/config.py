@@ -36,6 +36,12 @@ class Section:
         self._values[name] = value
         self._given.add(name)
 
+    def __delattr__(self, name: str) -> None:
+        """Put a setting back to its default."""
+        getattr(self, name)
+        self._values[name] = _default(f"{self._where}{name}")
+        self._given.discard(name)
+
     def given(self, name: str) -> bool:
         """Whether a setting was set by name, be it to its default."""
         return name in object.__getattribute__(self, "_given")

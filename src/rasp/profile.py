@@ -118,6 +118,12 @@ class Profile:
         return None if samples is None else samples.latency
 
     @property
+    def compiled_latency(self) -> Latency | None:
+        """The whole model's under torch.compile, where that was asked for."""
+        found = self.samples.time.others.get("compiled") if self.samples is not None else None
+        return Latency(tuple(found), what="compiled latency") if found else None
+
+    @property
     def remainder(self) -> float | None:
         """Milliseconds of the latency that no module accounts for."""
         found = next((row for row in self.rows(columns=["net_lat"]) if row["kind"] == "remainder"), None)

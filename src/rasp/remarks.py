@@ -9,6 +9,7 @@ from . import coverage, units
 from .records import PHASES, Trace
 from .samples import Samples
 from .shares import weights
+from .spread import Latency
 from .verdict import of_model
 from .view import View
 
@@ -137,6 +138,9 @@ def _times(view: View, columns: Sequence[str]) -> list[str]:
             f"net_lat of modules from {len(clocked.series.watched)} more runs with a clock at every door "
             f"({samples.watching:+.1%} on the whole{cost}, taken off)"
         )
+    compiled = clocked.series.others.get("compiled")
+    if compiled:
+        found.append(f"under torch.compile: {Latency(tuple(compiled))}")
     verdict = of_model(view)
     return [*found, *samples.remarks, *([] if verdict is None else [str(verdict)])]
 

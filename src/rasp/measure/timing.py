@@ -79,7 +79,7 @@ def timed(
     model: nn.Module, given: dict[str, Any], how: dict[str, Any], device: Any, trace: Trace, settings: Settings
 ) -> Samples:
     """Time a model as it was captured in `trace`, on a device (None: where it lives)."""
-    with torch.inference_mode(mode=False), _no_modes(), process_kept():
+    with torch.inference_mode(mode=False), outside_modes(), process_kept():
         request = request_of(model, given, how)
         check_data(request.model, device)
         on = devices.usable(place_of(request, device))
@@ -354,6 +354,6 @@ def _writes_parameters(trace: Trace) -> bool:
     return any(op.phase == 0 and any(w >= 0 and kinds[w] == "parameter" for w in op.writes) for op in trace.ops)
 
 
-def _no_modes() -> Any:
+def outside_modes() -> Any:
     """Outside of any dispatch mode of the caller's, which would be timed along."""
     return _disable_current_modes() if torch._C._len_torch_dispatch_stack() else nullcontext()

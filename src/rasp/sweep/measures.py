@@ -32,7 +32,7 @@ MEASURES = {
     for item in (
         Measure("static", STATIC),
         Measure("memory", ("peak",), {"memory": True}),
-        Measure("timing", ("duration",), {"timing": True}, timed=True),
+        Measure("timing", ("lat", "FLOPS"), {"timing": True}, timed=True),
         Measure("energy", ("energy",), addon="energy"),
     )
 }
