@@ -16,6 +16,7 @@ from .conventions import CONVENTIONS, Convention
 from .conventions import get as get_convention
 from .conventions import load as load_conventions
 from .devices import as_kept, machine_here, sheet
+from .energy import check_intensity
 from .errors import InputError, UncountedError, UnknownName
 from .explain import Explanation
 from .fits import fits
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["columns", "compare_times", "conventions", "explain", "fits", "load", "load_report", "profile", "stat"]
 
 RETURNS = ("data", "tree", "sum")
+MEASURED = {"energy": "energy_measured", "kernels": "kernel_time"}  # columns that an option of `measuring` adds
 MEMORY = ("net_dev_mem", "dev_mem_alloc", "dev_max_mem_alloc")
 
 
@@ -66,6 +68,10 @@ def profile(
     copy_inputs: bool = False,
     compiled: bool | Mapping[str, Any] = False,
     progress: bool | None = None,
+    energy: bool = False,
+    grid_intensity: float | None = None,
+    kernels: bool | None = None,
+    keep_trace: str | Path | None = None,
 ) -> Profile:
     """Run a model once, by default without data or memory, and keep the record that every number is read from.
 
@@ -88,6 +94,11 @@ def profile(
     rasp.CFG.profile.num_batches and .warmup_batches, are exact counts. With `backward` it is a training step.
     `copy_inputs`: from the host in each run. `compiled`: the whole under torch.compile too (a dict: its options).
     `progress`: told on stderr, on a terminal unless given.
+
+    `energy=True` reads the device's meters while it runs for `seconds` (3), for `.energy` and the columns
+    energy_measured, power, energy_per_sample and, at `grid_intensity` grams of CO2-equivalent per kWh, co2; where there
+    is no meter, these are None and say why. `kernels=True` (with timing on a CUDA device unless given) records what
+    kernels ran for which module, for `.kernels`; `keep_trace` is a file for torch.profiler's own trace of these runs.
     """
     from .capture import capture, spelled_later, ways_of  # torch is imported here and not before
     from .measure.memory import cuda_of, measured_memory
@@ -105,18 +116,20 @@ def profile(
         "dtype": dtype,
         "autocast": autocast,
     }
+    measuring = timing or energy or kernels or keep_trace is not None
+    check_intensity(grid_intensity)
     settings_of_time = None
-    if timing:
+    if measuring:
         settings_of_time = _timing(
-            timing, batches=batches, warmup=warmup, seconds=seconds, precision=precision, channels_last=channels_last,
-            copy_inputs=copy_inputs, compiled=compiled, progress=progress,
+            timing or "whole", batches=batches, warmup=warmup, seconds=seconds, precision=precision,
+            channels_last=channels_last, copy_inputs=copy_inputs, compiled=compiled, progress=progress,
         )  # fmt: skip
     on_cuda = cuda_of(model, device) if memory else None
     trace, info = capture(
         model,
         **given,
         **how,
-        device=None if on_cuda is not None or settings_of_time is not None else device,
+        device=None if on_cuda is not None or measuring else device,
         functions=functions,
         ways=ways_of(machine) if memory and allocator != "cpu" else None,
     )
@@ -129,8 +142,21 @@ def profile(
         if on_cuda is not None:
             info["measured_memory"] = measured_memory(model, on_cuda, given, how)
     if settings_of_time is not None:
-        info |= _timed(model, given, how, device, trace, settings_of_time, roof)
-    asked = {"mode": mode, "device": None if timing else device, "dtypes": dtypes, "dtype": dtype, "autocast": autocast}
+        run = (model, given, how, device, trace, settings_of_time)
+        if timing:
+            info |= _timed(*run, roof)
+        cut_short = bool(info.get("samples", {}).get("partial"))
+        if not cut_short and _wants_kernels(kernels, keep_trace, info):
+            info |= _kernels(*run, keep_trace)
+        if energy and not cut_short:
+            info |= _energy(*run, 3.0 if seconds is None else seconds, grid_intensity)
+    asked = {
+        "mode": mode,
+        "device": None if measuring else device,
+        "dtypes": dtypes,
+        "dtype": dtype,
+        "autocast": autocast,
+    }
     found = Profile(trace, info, functions=spelled_later(trace, model, inputs, input_shape, kwargs, asked))
     if strict:
         _refuse_gaps(found)
@@ -202,6 +228,28 @@ def compare_times(
     return in_turns((a, b), given, how, device, settings, names)
 
 
+def _wants_kernels(kernels: bool | None, keep_trace: Any, info: dict[str, Any]) -> bool:
+    """Asked for, or part of a measurement of time on a CUDA device: a verdict there rests on them."""
+    timed_on = str(info.get("samples", {}).get("device", ""))
+    return kernels or (kernels is None and (keep_trace is not None or timed_on.startswith("cuda")))
+
+
+def _kernels(*run: Any) -> dict[str, Any]:
+    """What a profile keeps of its kernels, and where torch's own trace of them was written."""
+    from .measure.kernels import kernels_of
+
+    keep_trace = run[-1]
+    found: dict[str, Any] = {"kernels": kernels_of(*run)}
+    return found if keep_trace is None else {**found, "trace_file": str(keep_trace)}
+
+
+def _energy(*run: Any) -> dict[str, Any]:
+    """What a profile keeps of measured energy."""
+    from .measure.energy import energy_of
+
+    return {"measured_energy": energy_of(*run)}
+
+
 def explain(profile: Profile, a: str, b: str, column: str = "flops") -> Explanation:
     """Why two conventions differ on a profile: `.lines` that add up to `.difference`, each with its reason."""
     return profile.explain(a, b, column)
@@ -248,7 +296,8 @@ def stat(
     if report_type is not None and report_type not in REPORTS:
         raise UnknownName("report type", report_type, [*REPORTS, "None"])
     start = TIMED if timing and report_fields is None else report_fields
-    fields = choose(start, [*_names(includes, "includes"), *(MEMORY if memory else ())], excludes)
+    added = [*(MEMORY if memory else ()), *(column for option, column in MEASURED.items() if measuring.get(option))]
+    fields = choose(start, [*_names(includes, "includes"), *added], excludes)
     levels = {get_convention(name).level for name in (convention, *(find(field).convention for field in fields))}
     found = profile(
         model,

@@ -14,6 +14,7 @@ from .devices import DEFAULT_MACHINE, Machine, machine
 from .energy import Energy
 from .entries import FORWARD, Entry, post
 from .errors import NotRecorded, RuleError
+from .kernels import Kernels
 from .memory.face import Memory
 from .memory.plan import Settings
 from .memory.readings import Readings, measured
@@ -181,6 +182,21 @@ class Ledger:
     def energy(self) -> Energy:
         """Energy as it was measured, or why it was not."""
         return Energy.of(self.source.info.get("measured_energy"))
+
+    @cached_property
+    def kernels(self) -> Kernels | None:
+        """Kernels as they were recorded; None where they were not."""
+        return Kernels.of(self.source.info.get("kernels"))
+
+    @cached_property
+    def homes_of_calls(self) -> dict[int, int]:
+        """For each call the index of the entry that its own work is charged to."""
+        found = {}
+        for number, call in enumerate(self.trace.calls):
+            entry = self.entry_of(call.module, number)
+            if entry is not None:
+                found[number] = entry.index
+        return found
 
     @cached_property
     def machine(self) -> Machine:

@@ -15,6 +15,7 @@ from .devices import as_kept as machine_called
 from .energy import Energy
 from .errors import UnknownName
 from .explain import Explanation, explain
+from .kernels import Kernels
 from .ledger import Given, Ledger, Source
 from .memory.face import Memory
 from .parts import Part
@@ -134,6 +135,11 @@ class Profile:
         """What the measured time is bound by, and the evidence; None where nothing was timed."""
         return of_model(self.view())
 
+    @property
+    def kernels(self) -> Kernels | None:
+        """Kernels by module and operator: .by_op(), .by_kernel(), .busy, .idle, .graph_latency; None: not recorded."""
+        return self.view().ledger.kernels
+
     def on(self, machine: str) -> Profile:
         """The same run with the ceilings of another machine: 'a100', or 'cpu' as `rasp calibrate` measured it."""
         info = {**self.info, "machine": machine_called(machine)}
@@ -157,13 +163,20 @@ class Profile:
         if report_type not in REPORTS:
             raise UnknownName("report type", report_type, REPORTS)
         view = self.view(convention)
-        columns = columns or (TABLE if view.ledger.clocked is None else TIMED)
+        columns = columns or self._usual(view)
         rows = REPORTS[report_type](view.ledger)
         if report_type in ("tape", "leaves") and not set(columns).isdisjoint(TIMES):
             rows += parts.rest_of_time(view.ledger)
         if include_root:
             rows.append(parts.whole(view.ledger, "root"))
         return self._table(view, rows, columns)
+
+    @staticmethod
+    def _usual(view: View) -> tuple[str, ...]:
+        """The columns of a table that names none: those of what was measured among them."""
+        usual = TABLE if view.ledger.clocked is None else TIMED
+        usual += ("kernel_time",) if view.ledger.kernels is not None else ()
+        return (*usual, "energy_measured") if view.ledger.energy.asked else usual
 
     def by_op(self, columns: Columns = None, convention: str | None = None, sort: str | None = "flops") -> Report:
         """A table by operator kind, dearest first."""

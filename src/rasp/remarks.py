@@ -35,7 +35,7 @@ def notes(view: View, info: dict[str, Any], columns: Sequence[str]) -> list[str]
     """What a reader of these columns should know."""
     of_columns = [*_weighing(view, columns), *_remarks(view, columns), *_memory(view, columns), *_roofs(view, columns)]
     of_columns += _energy(view, columns)
-    of_columns += _times(view, columns)
+    of_columns += [*_times(view, columns), *_kernels(view, columns)]
     return [*of_columns, *_capture(info), *_gaps(view), *_idle(view), *view.trace.notes]
 
 
@@ -143,6 +143,18 @@ def _times(view: View, columns: Sequence[str]) -> list[str]:
         found.append(f"under torch.compile: {Latency(tuple(compiled))}")
     verdict = of_model(view)
     return [*found, *samples.remarks, *([] if verdict is None else [str(verdict)])]
+
+
+OF_KERNELS = ("kernel_time", "kernel_time_bwd", "kernels", "kernel_gap", "host_time")
+
+
+def _kernels(view: View, columns: Sequence[str]) -> list[str]:
+    """How kernels were recorded, and what of them belongs to no row."""
+    asked = [name for column in columns if (name := view.asked(column).column.name) in OF_KERNELS]
+    if not asked:
+        return []
+    found = view.ledger.kernels
+    return [f"{', '.join(asked)}: not recorded; profile with kernels=True"] if found is None else found.notes
 
 
 def where_timed(environment: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Kind = Literal["launch-bound", "memory-bound", "compute-bound", "input-bound", "unclear"]
 HALF = 0.5
 HOST = 0.9  # of the time that the host needs to give out the work, from which on the device waits for it
+WORKING = 0.75  # of the time that the device works, from which on launching is not what binds: see docs/kernels.md
 NEAR = 0.4  # of the roof, from which on the roof is what binds
 
 
@@ -35,6 +36,8 @@ def of_model(view: View) -> Verdict | None:
     clocked = view.ledger.clocked
     if clocked is None or not clocked.whole:
         return None
+    if _works(view) is not None:
+        return _input(clocked) or _waiting(view, clocked) or _roof(view.total, view, clocked, clocked.whole)
     return _input(clocked) or _host(clocked) or _roof(view.total, view, clocked, clocked.whole)
 
 
@@ -43,6 +46,10 @@ def of_part(part: Part, view: View, milliseconds: float | None) -> str | None:
     clocked = view.ledger.clocked
     if clocked is None or not milliseconds or part.kind in ("phase", "remainder") or part.counts is not None:
         return None
+    if not part.whole and _works(view) is not None:
+        works = view.value("kernel_time", part)
+        if works is not None and 1e3 * works < WORKING * milliseconds:
+            return "launch"
     found = of_model(view) if part.whole else _roof(part, view, clocked, milliseconds)
     return None if found is None or found.kind == "unclear" else found.kind.removesuffix("-bound")
 
@@ -53,6 +60,29 @@ def _input(clocked: Clocked) -> Verdict | None:
     if copied is None or copied < HALF * whole:
         return None
     return Verdict("input-bound", f"copying the inputs to the device takes {_ms(copied)} of {_ms(whole)}")
+
+
+def _works(view: View) -> float | None:
+    """Milliseconds of a run in which the device works: as a CUDA graph, else with a kernel running; None: not known."""
+    kernels = view.ledger.kernels
+    if kernels is None or kernels.on != "device":
+        return None
+    return 1e3 * (kernels.busy if kernels.graph_latency is None else kernels.graph_latency)
+
+
+def _waiting(view: View, clocked: Clocked) -> Verdict | None:
+    """The device works less than three quarters of the time: the rest it waits for what the host launches."""
+    works, whole, kernels = _works(view), clocked.whole or 0.0, view.ledger.kernels
+    if works is None or kernels is None or works >= WORKING * whole:
+        return None
+    how = "with a kernel running" if kernels.graph_latency is None else "as a CUDA graph, without launches"
+    count = sum(row["count"] for row in kernels.by_phase())
+    return Verdict(
+        "launch-bound",
+        f"the device works {_ms(works)} of {_ms(whole)} ({works / whole:.0%}, {how}); the rest it waits for the "
+        f"host to launch {count} kernels: capture a CUDA graph, torch.compile(mode='reduce-overhead'), or take larger "
+        "batches",
+    )
 
 
 def _host(clocked: Clocked) -> Verdict | None:

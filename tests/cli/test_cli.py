@@ -278,3 +278,15 @@ def test_explain_refuses_a_convention_that_does_not_exist(rasp: Rasp) -> None:
     done = rasp("explain", "mobilenet_v2", "rasp", "thopp")
     assert done.returncode == 2
     assert "There is no convention named 'thopp'" in done.stderr
+
+
+def test_energy_and_kernels(rasp: Rasp, tmp_path: Path) -> None:
+    trace, kept = tmp_path / "trace.json", tmp_path / "kept.json"
+    options = ("--energy", "--seconds", "0.3", "--keep-trace", str(trace), "--grid-intensity", "400")
+    done = rasp("stat", "mobilenet_v2", "-i", "1,3,32,32", *options, "-o", str(kept))
+    assert done.returncode == 0, done.stderr
+    assert trace.stat().st_size > 1000
+    done = rasp("stat", str(kept), "--by", "module")
+    assert "kernel_time" in done.stdout
+    assert "energy_measured" in done.stdout
+    assert rasp("stat", str(kept), "--energy").returncode == 2

@@ -45,3 +45,26 @@ def test_devices_that_cannot_be_measured(device: str) -> None:
 def test_no_time_to_measure() -> None:
     with pytest.raises(InputError, match="positive"):
         ceilings("cpu", 0)
+
+
+def test_caches_as_linux_tells_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from rasp.measure import ceilings as room
+
+    for index, size in enumerate(("48K", "2048K", "36M", "odd")):
+        (tmp_path / f"index{index}").mkdir()
+        (tmp_path / f"index{index}" / "size").write_text(f"{size}\n")
+    monkeypatch.setattr(room, "CACHES", tmp_path)
+    assert room._cache(room.torch.device("cpu")) == 36 << 20
+    monkeypatch.setattr(room, "CACHES", tmp_path / "none")
+    assert room._cache(room.torch.device("cpu")) is None
+
+
+def test_peaks_with_sparsity(capsys: pytest.CaptureFixture[str]) -> None:
+    assert machine("h200").sparse_peak("bf16") == 2 * machine("h200").peaks["bf16"]
+    assert machine("h200").sparse_peak("fp32") is None
+    assert machine("v100").sparse_peak("fp16") is None
+    for flags, expected in (([], "989.40 T"), (["--sparse"], "1.98 P")):
+        assert run(["machines", *flags]) == 0
+        line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("h200\t"))
+        assert expected in line.split("\t")
+        assert "50.00 MiB" in line

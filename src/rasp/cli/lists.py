@@ -6,7 +6,9 @@ import platform
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from typing import Annotated
 
+from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
@@ -49,17 +51,18 @@ def zoo() -> None:
     _show(("model", "task", "published", "source"), rows)
 
 
-def machines() -> None:
-    """The machines that can be predicted for, with their ceilings, without sparsity."""
+def machines(*, sparse: Annotated[bool, Parameter(help="Peaks with 2:4 sparsity.", negative=())] = False) -> None:
+    """The machines that can be predicted for, with their ceilings, without sparsity unless asked for."""
     from .. import units
     from ..devices import TYPES, calibrated, sheet
 
     rows = []
     for item in (*calibrated().values(), *sheet().values()):
-        peaks = (units.count(item.peaks[name]) if name in item.peaks else "–" for name in TYPES)
-        memory = "–" if item.memory is None else units.size(item.memory)
-        rows.append((item.name, memory, f"{item.bandwidth / 1e9:,.0f} GB/s", *peaks, item.source))
-    _show(("machine", "memory", "bandwidth", *(f"{name} FLOP/s" for name in TYPES), "source"), rows)
+        known = {name: item.sparse_peak(name) if sparse else item.peaks.get(name) for name in TYPES}
+        peaks = ("–" if known[name] is None else units.count(known[name] or 0.0) for name in TYPES)
+        memory, cache = ("–" if size is None else units.size(size) for size in (item.memory, item.cache))
+        rows.append((item.name, memory, f"{item.bandwidth / 1e9:,.0f} GB/s", cache, *peaks, item.source))
+    _show(("machine", "memory", "bandwidth", "cache", *(f"{name} FLOP/s" for name in TYPES), "source"), rows)
 
 
 def env() -> None:

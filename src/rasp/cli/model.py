@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..zoo.adapters import Source
 
 T = TypeVar("T")
+MEASURED = ("timing", "energy", "kernels", "keep_trace")  # options that run the model for real
 
 
 def profiled(
@@ -21,8 +22,10 @@ def profiled(
 ) -> Profile:
     """Load a saved profile, or build a model and profile it: without memory where its origin allows, else for real."""
     if name.endswith(".json") and not name.startswith("hf:"):
-        if how.get("timing"):
-            raise InputError(f"{name} is a saved profile: what was timed in it is shown without --timing and its kin.")
+        if any(map(how.get, MEASURED)):
+            raise InputError(
+                f"{name} is a saved profile: what was measured in it is shown without --timing, --energy and their kin."
+            )
         found = api.load(name)
         return found.on(how["roof"]) if how.get("roof") else found
     origin, taken = origin_of(name, given, batch)
@@ -48,7 +51,7 @@ def run(
     origin: Source, taken: dict[str, Any], factory: dict[str, Any], how: dict[str, Any], action: Callable[..., T]
 ) -> T:
     """An action on the model, built without memory where its origin allows, else for real."""
-    virtual = origin.virtual and how.get("device") is None and not how.get("timing")
+    virtual = origin.virtual and how.get("device") is None and not any(map(how.get, MEASURED))
     try:
         return action(origin.model(virtual=virtual, **factory), **taken, **how)
     except CaptureError:

@@ -60,7 +60,11 @@ def stat(
     timing: Annotated[bool, option("Run it on the device and time it, module by module.")] = False,
     batches: Annotated[int | None, option("Time exactly so many runs.")] = None,
     warmup: Annotated[int | None, option("Run exactly so many before them.")] = None,
-    seconds: Annotated[float | None, option("Time for about so long at most.")] = None,
+    seconds: Annotated[float | None, option("Time for about so long at most; measure energy for so long.")] = None,
+    energy: Annotated[bool, option("Read the device's meters of energy while it runs.")] = False,
+    grid_intensity: Annotated[float | None, option("Grams of CO2-equivalent per kWh, for the column co2.")] = None,
+    kernels: Annotated[bool, option("Record kernels, or on a CPU operators, by module.")] = False,
+    keep_trace: Annotated[Path | None, option("A file for torch.profiler's own trace of a few runs.")] = None,
 ) -> None:
     """Count a model, layer by layer."""
     chosen = (words.names(columns), words.names(includes), words.names(excludes))
@@ -80,7 +84,11 @@ def stat(
     how |= {"memory": memory, "target": target or "h200"}
     if target is not None and not memory:
         raise InputError("--target goes with --memory: it names the machine that memory is predicted for.")
-    if timing or batches is not None or warmup is not None or seconds is not None:
+    other = {"energy": energy, "grid_intensity": grid_intensity, "kernels": kernels or None, "keep_trace": keep_trace}
+    measured = {name: value for name, value in other.items() if value not in (None, False)}
+    if measured:
+        how |= {**measured, "seconds": seconds}
+    if timing or batches is not None or warmup is not None or (seconds is not None and not energy):
         how |= {"timing": True, "batches": batches, "warmup": warmup, "seconds": seconds}
     found = profiled(model, words.keywords(kw or ()), input, batch, how)
     if output is not None and format is None and output.suffix.lower() == ".json":

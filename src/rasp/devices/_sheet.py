@@ -22,6 +22,7 @@ from ..errors import FileError, InputError, UnknownName
 
 SHEET = Path(__file__).with_name("sheet.csv")
 TYPES = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8")
+SPARSE = ("tf32", "bf16", "fp16", "fp8", "int8")  # types of products that 2:4 sparsity is built for
 DEFAULT_MACHINE = "h200"
 TERA, GIGA = 1e12, 1e9
 
@@ -46,6 +47,11 @@ class Machine:
     how: str = "published"  # or "measured"
     source: str = ""
     host: str = ""  # where it was measured
+
+    def sparse_peak(self, kind: str) -> float | None:
+        """Operations a second with 2:4 sparsity, zeros counted: of the types whose products have it."""
+        dense = self.peaks.get(kind)
+        return dense * self.sparse if dense is not None and self.sparse > 1 and kind in SPARSE else None
 
 
 @cache

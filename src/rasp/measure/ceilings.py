@@ -20,6 +20,7 @@ COPIED = {"cpu": 256 * MIB, "cuda": 2048 * MIB}
 SIDES = {"cpu": (512, 1024, 2048), "cuda": (2048, 4096, 8192, 16384)}
 TYPES = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 OPERATORS = 2000
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 ROUNDS = 2
 Say = Callable[[str], None]
 
@@ -48,7 +49,7 @@ def ceilings(device: str, seconds: float = 10.0, say: Say = lambda words: None) 
     what = torch.cuda.get_device_name(at) if at.type == "cuda" else f"{_processor()}, {torch.get_num_threads()} threads"
     return Machine(
         name=str(at), memory=total, generation=_generation(at), bandwidth=bandwidth, vector=peaks["fp32"], peaks=peaks,
-        launch=launch, how="measured", source=f"measured on {what}, torch {torch.__version__}, {day}",
+        cache=_cache(at), launch=launch, how="measured", source=f"measured on {what}, torch {torch.__version__}, {day}",
         host=platform.node(),
     )  # fmt: skip
 
@@ -183,6 +184,24 @@ def _processor() -> str:
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     found = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     return found or platform.processor() or platform.machine()
+
+
+def _cache(at: torch.device) -> int | None:
+    """Bytes of the cache before the memory, where the driver or the system tells."""
+    if at.type == "cuda":
+        return int(getattr(torch.cuda.get_device_properties(at), "L2_cache_size", 0)) or None
+    found = [_bytes(path) for path in CACHES.glob("index*/size")]
+    return max((size for size in found if size is not None), default=None)
+
+
+def _bytes(path: Path) -> int | None:
+    """'36608K' → bytes."""
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    scale = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 0)
+    return int(text[:-1]) * scale if scale and text[:-1].isdecimal() else None
 
 
 def _host_memory() -> int | None:

@@ -7,8 +7,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
+from torch import nn
+
 from ..errors import InputError, MeterError
-from ..meters import Meter, how, is_counted, shortest
+from ..meters import Meter, is_counted, shortest
+from ..meters import how as how_read
+from ..records import Trace
+from .progress import Progress
+from .timing import Settings, running
 
 IDLE = 1.0  # seconds of the idle baseline, at least; never shorter than the shortest window of a meter
 ROUNDS = 5  # windows at most, so that their spread can be told
@@ -16,6 +22,28 @@ WINDOW = 0.5  # seconds, at least, of each of several
 CHUNK = 0.05  # seconds of work given to a device before it is waited for
 ON_CHANGE = 0.3  # seconds that a window may last longer to end on a change of the counter
 Say = Callable[[str], None]
+
+
+def energy_of(
+    model: nn.Module, given: dict[str, Any], how: dict[str, Any], device: Any, trace: Trace, settings: Settings,
+    seconds: float, grid_intensity: float | None,
+) -> dict[str, Any]:  # fmt: skip
+    """The energy of a model as it was captured in `trace`, on a device, by the meters that the device names."""
+    progress = Progress(settings.progress)
+    try:
+        with running(model, given, how, device, trace, settings) as subject:
+            on = subject.device
+            found = measured_energy(subject.once, on, on.meters(), seconds, progress.say)
+    finally:
+        progress.close()
+    more = {"device": on.name, "batch": batch_of(trace), "grid_intensity": grid_intensity}
+    return {**found, **more, "environment": on.describe()}
+
+
+def batch_of(trace: Trace) -> int | None:
+    """The first dimension that all tensors among the inputs share; None where they share none."""
+    sizes = {spec.shape[0] for _, spec in trace.inputs if spec.shape}
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 class Runs(Protocol):
@@ -64,7 +92,7 @@ class Watched:
     def as_dict(self) -> dict[str, Any]:
         failed = self.why is not None
         return {
-            "name": self.meter.name, "how": how(self.meter), "counted": is_counted(self.meter),
+            "name": self.meter.name, "how": how_read(self.meter), "counted": is_counted(self.meter),
             "idle_watts": None if failed else self.idle_watts, "windows": [] if failed else self.windows,
             "why": self.why,
         }  # fmt: skip

@@ -8,7 +8,7 @@ over; a count that was asked for is kept exactly.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -79,12 +79,22 @@ def timed(
     model: nn.Module, given: dict[str, Any], how: dict[str, Any], device: Any, trace: Trace, settings: Settings
 ) -> Samples:
     """Time a model as it was captured in `trace`, on a device (None: where it lives)."""
+    with running(model, given, how, device, trace, settings) as subject:
+        return _Session(subject, trace, settings).samples()
+
+
+@contextmanager
+def running(
+    model: nn.Module, given: dict[str, Any], how: dict[str, Any], device: Any, trace: Trace, settings: Settings,
+    made: type[Subject] = Subject,
+) -> Iterator[Any]:  # fmt: skip
+    """A stand-in of the model, ready to be run on a device; afterwards the process is as it was."""
     with torch.inference_mode(mode=False), outside_modes(), process_kept():
         request = request_of(model, given, how)
         check_data(request.model, device)
         on = devices.usable(place_of(request, device))
-        with subject_of(request, on, trace, settings) as subject:
-            return _Session(subject, trace, settings).samples()
+        with subject_of(request, on, trace, settings, made) as subject:
+            yield subject
 
 
 def request_of(model: nn.Module, given: dict[str, Any], how: dict[str, Any]) -> Request:
@@ -97,12 +107,14 @@ def request_of(model: nn.Module, given: dict[str, Any], how: dict[str, Any]) -> 
 
 
 @contextmanager
-def subject_of(request: Request, on: Device, trace: Trace | None, settings: Settings) -> Iterator[Subject]:
+def subject_of(
+    request: Request, on: Device, trace: Trace | None, settings: Settings, made: type[Subject] = Subject
+) -> Iterator[Subject]:
     """The stand-in to be run; what the model raises is told as the model's."""
     written = trace is not None and _writes_parameters(trace)
     subject = None
     try:
-        subject = Subject(
+        subject = made(
             request, on, copies=written, channels_last=settings.channels_last, copy_inputs=settings.copy_inputs
         )
         yield subject
@@ -265,16 +277,8 @@ class Matching:
     def note(self, series: Series, whole: float, calls: list[tuple[int, float, int]]) -> None:
         """Put a watched run's calls where they belong; one that the trace does not have is part of its caller."""
         run = len(series.watched)
-        used: dict[tuple[int, int], int] = {}
-        above: list[int] = []
-        for module, took, depth in calls:
-            del above[depth:]
-            parent = above[-1] if above else -1
-            key = (parent, self.modules[module])
-            places, at = self.inside.get(key, ()), used.get(key, 0)
-            used[key] = at + 1
-            found = places[at] if at < len(places) else -2
-            above.append(found)
+        places = self.places((module, depth) for module, _, depth in calls)
+        for found, (_, took, _) in zip(places, calls):
             if found >= 0:
                 values = series.calls.setdefault(found, [])
                 values += [None] * (run - len(values))
@@ -283,6 +287,22 @@ class Matching:
         for values in series.calls.values():
             if len(values) <= run:
                 values.append(None)
+
+    def places(self, calls: Iterable[tuple[int, int]]) -> list[int]:
+        """For (module, depth) of calls in the order they began the trace's numbers; below 0 where it has none."""
+        used: dict[tuple[int, int], int] = {}
+        above: list[int] = []
+        places = []
+        for module, depth in calls:
+            del above[depth:]
+            parent = above[-1] if above else -1
+            key = (parent, self.modules[module])
+            known, at = self.inside.get(key, ()), used.get(key, 0)
+            used[key] = at + 1
+            lost = (parent == -1 and bool(above)) or at >= len(known)
+            above.append(-2 if lost else known[at])
+            places.append(above[-1])
+        return places
 
 
 def watching_costs(device: Device) -> dict[str, float]:
