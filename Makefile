@@ -10,7 +10,7 @@ VENV213 := .venv213
 READY := $(VENV)/.ready
 READY213 := $(VENV213)/.ready
 
-.PHONY: demo test test-slow test-213 check format bench docs-tables reproduce lock clean help
+.PHONY: demo test test-slow test-213 check format bench docs-tables reproduce zoo lock clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -60,6 +60,9 @@ docs-tables: $(READY)  ## counts beside an independent count and beside other to
 
 reproduce: $(READY)  ## the numbers that older tools published, computed again; writes docs/reproduction.md
 	$(VENV)/bin/rasp reproduce -o docs/reproduction.md
+
+zoo: $(READY)  ## the zoo's pages: tables, a page and a figure for each model; writes docs/zoo
+	$(VENV)/bin/rasp zoo report --out docs/zoo
 
 lock:  ## resolve the lock files anew from requirements/*.in
 	rm -rf .venv-lock

@@ -7,6 +7,7 @@ import torch
 
 import rasp.zoo
 from rasp.errors import UnknownName
+from rasp.zoo._published import tables
 
 
 @pytest.fixture
@@ -63,4 +64,17 @@ def test_list_selects_by_task():
     assert rasp.zoo.list("image classification") == rasp.zoo.list(task="classification")
     by_task = {task: rasp.zoo.list(task) for task in ("classification", "detection", "segmentation", "keypoints")}
     assert sorted(name for names in by_task.values() for name in names) == rasp.zoo.list()
-    assert rasp.zoo.list("no such task") == []
+    with pytest.raises(UnknownName, match="Did you mean 'segmentation'"):
+        rasp.zoo.list("segmentations")
+
+
+def test_a_published_reference_tells_where_it_comes_from():
+    for name in tables():
+        item = rasp.zoo.get(name)
+        assert item.citation
+        assert item.family
+        assert "convnet-burden" in item.source
+        assert item.inputs()[0].shape == (1, 3, *item.size)
+    errors = {"top1_err": "41.80", "top5_err": "19.20", "src": "MCN"}
+    assert dict(rasp.zoo.get("alexnet").errors) == errors
+    assert dict(rasp.zoo.get("mcn-mobilenet").errors) == {"top1_err": "29.40", "src": "AU"}

@@ -39,11 +39,11 @@ def app() -> App:
     for name, words in (
         ("columns", "What can be asked about a model."),
         ("conventions", "The ways of counting, with their sources."),
-        ("zoo", "The built-in models, with their published numbers."),
         ("machines", "The machines that can be predicted for, with their ceilings."),
         ("env", "Versions and devices, for a bug report."),
     ):
         root.command(f"rasp.cli.lists:{name}", name=name, help=words)
+    root.command("rasp.cli.zoo:ZOO", name="zoo", help=examples.ZOO)
     return root
 
 

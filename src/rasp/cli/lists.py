@@ -1,4 +1,4 @@
-"""rasp columns, conventions, zoo, env: what there is."""
+"""rasp columns, conventions, machines, env: what there is."""
 
 from __future__ import annotations
 
@@ -26,29 +26,13 @@ def columns() -> None:
         if not column.name.endswith(twins):
             also = [f"{column.name}{twin}" for twin in twins if f"{column.name}_bwd" in {c.name for c in api.columns()}]
             rows.append((column.name, column.unit, column.doc + (f" Also {', '.join(also)}." if also else "")))
-    _show(("column", "unit", "what it says"), rows)
+    show(("column", "unit", "what it says"), rows)
 
 
 def conventions() -> None:
     """The ways of counting, with their sources."""
     rows = [(item.name, item.level, str(item.year), item.title, item.source) for item in api.conventions()]
-    _show(("convention", "counts by", "year", "what it counts", "source"), rows)
-
-
-def zoo() -> None:
-    """The built-in models, with their published numbers."""
-    from .. import units
-    from ..zoo import REFERENCES, load
-
-    load()
-    rows = []
-    for item in REFERENCES.values():
-        numbers = ", ".join(
-            f"{name} {value if isinstance(value, str) else units.count(value)}"
-            for name, value in item.published.items()
-        )
-        rows.append((item.name, item.task, numbers, item.source))
-    _show(("model", "task", "published", "source"), rows)
+    show(("convention", "counts by", "year", "what it counts", "source"), rows)
 
 
 def machines(*, sparse: Annotated[bool, Parameter(help="Peaks with 2:4 sparsity.", negative=())] = False) -> None:
@@ -62,7 +46,7 @@ def machines(*, sparse: Annotated[bool, Parameter(help="Peaks with 2:4 sparsity.
         peaks = ("–" if known[name] is None else units.count(known[name] or 0.0) for name in TYPES)
         memory, cache = ("–" if size is None else units.size(size) for size in (item.memory, item.cache))
         rows.append((item.name, memory, f"{item.bandwidth / 1e9:,.0f} GB/s", cache, *peaks, item.source))
-    _show(("machine", "memory", "bandwidth", "cache", *(f"{name} FLOP/s" for name in TYPES), "source"), rows)
+    show(("machine", "memory", "bandwidth", "cache", *(f"{name} FLOP/s" for name in TYPES), "source"), rows)
 
 
 def env() -> None:
@@ -73,7 +57,7 @@ def env() -> None:
             rows.append((name, metadata.version(name)))
         except metadata.PackageNotFoundError:
             rows.append((name, "not installed"))
-    _show(("what", "version"), [*rows, *_devices()])
+    show(("what", "version"), [*rows, *_devices()])
 
 
 def _devices() -> list[tuple[str, str]]:
@@ -89,7 +73,7 @@ def _devices() -> list[tuple[str, str]]:
     return found
 
 
-def _show(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+def show(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """A list on the screen; one line for each, with tabs between, where it is read by something else."""
     console = Console()
     if not console.is_terminal:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import api, zoo
+from ..pages._printed import memory, operations
 from . import Line, compared, facts, published, reference_model, torchvision_model
 
 STOCK: dict[str, tuple[str, dict[str, Any]]] = {  # the printed name → torchvision's, and options of its factory
@@ -75,19 +76,3 @@ def _line(printed: dict[str, str], model: Any) -> Line:
     ours = {column: memory(profile.total(column)) for column in ("param_mem", "feat_mem")}
     ours["flops"] = operations(profile.total("flops"), printed["flops"])
     return Line(printed["model"], compared(printed, ours))
-
-
-def memory(value: float) -> str:
-    """Whole numbers with a prefix of 1024."""
-    power = 0
-    while value >= 1024:
-        value, power = value / 1024, power + 1
-    return f"{value:.0f} {('', 'K', 'M', 'G', 'T')[power]}B"
-
-
-def operations(value: float, printed: str) -> str:
-    """Whole numbers with a prefix of 1000, and the spelling of FLOPs that the cell has."""
-    power = 0
-    while value >= 1000:
-        value, power = value / 1000, power + 1
-    return f"{value:.0f} {'KMGT'[power - 1] if power else ''}{printed.split()[1].lstrip('KMGT')}"

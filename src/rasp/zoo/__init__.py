@@ -26,8 +26,10 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import UnknownName
 from ..registry import Registry
 
 if TYPE_CHECKING:
@@ -85,6 +87,9 @@ def list(task: str | None = None) -> builtins.list[str]:
     """Names of the reference models, of one task (classification, detection, segmentation, keypoints) or of all."""
     load()
     wanted = TASKS.get(task, task) if task is not None else None
+    known = {item.task for item in REFERENCES.values()} | set(TASKS.values())
+    if wanted is not None and wanted not in known:
+        raise UnknownName("task", str(task), [*known, *TASKS])
     return sorted(name for name, item in REFERENCES.items() if wanted in (None, item.task))
 
 
@@ -97,6 +102,25 @@ def burden_report(name: str, batch: int = 128, scales: Sequence[float] | None = 
     from ._sizes import sweep
 
     return sweep(get(name), batch, scales)
+
+
+def report(
+    models: Sequence[str] | None = None,
+    out: str | Path = "docs/zoo",
+    *,
+    input_shape: Sequence[int] | None = None,
+    said: Callable[[str], Any] = lambda name: None,
+) -> builtins.list[Path]:
+    """Write pages on the zoo, or on models of your own ("torchvision:resnet18", "file.py:factory"), into a folder.
+
+    An index with tables and a scatter of MACs against parameters, and for each model a page and a figure of its profile
+    along its depth. `input_shape` is the shape all models take, with its batch of 1, where they tell none; `said` hears
+    which model is under way. Gives the files that were written, the index first; models that could not be run are named
+    there with the reason.
+    """
+    from ._report import report as written
+
+    return written(models, out, input_shape, said)[0]
 
 
 def load() -> None:

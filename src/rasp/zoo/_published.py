@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from . import Reference, reference
 from ._classifiers import images
 
-TABLES = Path(__file__).parent.parent / "published" / "burden_models.csv"
+PUBLISHED = Path(__file__).parent.parent / "published"
+TABLES = PUBLISHED / "burden_models.csv"
 COLUMNS = ("param_mem", "feat_mem", "flops")
 ERRORS = ("top1_err", "top5_err", "src")
 HALVES = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)

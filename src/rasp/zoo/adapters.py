@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,7 +21,7 @@ import torch
 from torch import nn
 
 from ..errors import InputError, ModelError, RaspError, UnknownName
-from . import REFERENCES, get
+from . import REFERENCES, Reference, get
 from . import load as load_zoo
 
 GRAMMAR = (
@@ -38,6 +39,7 @@ class Source:
     given: Callable[[int], dict[str, Any]] | None = None
     virtual: bool = False  # may be built on the meta device
     as_list: bool = False  # takes a list of images, as detectors do
+    family: str = ""  # models of one family are joined in pictures
 
     def taking(self, shapes: dict[str, Any]) -> dict[str, Any]:
         """Inputs of these shapes, as keywords of rasp.profile: for a detector a list of images."""
@@ -77,9 +79,14 @@ def source(name: str) -> Source:
     load_zoo()
     if name in REFERENCES:
         reference = get(name)
-        return Source(name, reference.build, lambda batch: {"inputs": reference.inputs(batch)}, virtual=True)
+        given = partial(_usual, reference)
+        return Source(name, reference.build, given, virtual=True, family=reference.family)
     known = UnknownName("built-in model", name, REFERENCES)
     raise InputError(f"{known} A model is {GRAMMAR}.") from None
+
+
+def _usual(reference: Reference, batch: int) -> dict[str, Any]:
+    return {"inputs": reference.inputs(batch)}
 
 
 # -- torchvision -------------------------------------------------------------------------------------------------------
@@ -113,7 +120,8 @@ def _torchvision(name: str) -> Source:
         one = (batch, *shape)
         return {"input_shape": [one, one] if family == "optical_flow" else one}
 
-    return Source(f"torchvision:{name}", build, given, virtual=family != "detection", as_list=family == "detection")
+    boxes = family == "detection"
+    return Source(f"torchvision:{name}", build, given, virtual=not boxes, as_list=boxes, family=family)
 
 
 def _clip(name: str) -> tuple[int, ...]:
@@ -137,7 +145,9 @@ def _timm(name: str) -> Source:
         config = timm.get_pretrained_cfg(name)
         return {"input_shape": (batch, *(config.input_size if config is not None else (3, 224, 224)))}
 
-    return Source(f"timm:{name}", build, given, virtual=True)
+    return Source(
+        f"timm:{name}", build, given, virtual=True, family=timm.model_entrypoint(name).__module__.rpartition(".")[2]
+    )
 
 
 # -- transformers ------------------------------------------------------------------------------------------------------
@@ -160,7 +170,8 @@ def _hugging_face(path: str) -> Source:
         made: nn.Module = named[0](config) if named and named[0] else transformers.AutoModel.from_config(config)
         return made
 
-    return Source(f"hf:{path}", build, lambda batch: _tokens_or_pixels(config, batch), virtual=True)
+    family = str(getattr(config, "model_type", ""))
+    return Source(f"hf:{path}", build, lambda batch: _tokens_or_pixels(config, batch), virtual=True, family=family)
 
 
 def _tokens_or_pixels(config: Any, batch: int) -> dict[str, Any]:
