@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import App
 
 from .. import units
-from . import examples, say, words
+from . import examples, say, words, write
 from .lists import show
 from .stat import option
 
@@ -50,7 +50,8 @@ def report(
     if isinstance(shape, dict):
         raise InputError("rasp zoo report takes one shape with -i, without a name: -i 1,3,224,224.")
     files, failed = written(names or None, out, shape, (lambda name: None) if quiet else lambda name: say(f"{name} …"))
-    say(f"written to {files[0]} and {len(files) - 1} more files")
+    write(f"{files[0]}\n")
+    say(f"{len(files)} files written to {out}")
     for name, reason in failed.items():
         say(f"left out {name}: {reason}")
     if failed:
