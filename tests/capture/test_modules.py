@@ -564,6 +564,19 @@ def test_nothing_of_a_capture_stays_alive():
     assert metas() <= held + 8
 
 
+def test_what_the_program_froze_stays_frozen():
+    gc.collect()
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        capture(plain(), X)
+        assert gc.get_freeze_count() >= frozen - 100  # some of it may have been freed since
+    finally:
+        gc.unfreeze()
+    capture(plain(), X)
+    assert gc.get_freeze_count() == 0
+
+
 def test_a_profile_inside_a_forward():
     inner = nn.Linear(8, 4)
 

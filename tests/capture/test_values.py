@@ -421,3 +421,10 @@ def test_tensors_are_no_sequences_afterwards():
     """A method in place of Tensor.__getitem__ would leave a slot behind, and torch.tensor([a tensor]) would fail."""
     capture(Call(lambda m, x: add_ones(x, torch.arange(6).view(2, 3)[:, [-1, 0]].sum())), (torch.rand(2, 8),))
     assert torch.tensor([torch.tensor(1), torch.tensor(2)]).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("ids", [[[0, 8]], [[-1, 2]]])
+@pytest.mark.parametrize("layer", [nn.Embedding(8, 4), nn.EmbeddingBag(8, 4)])
+def test_ids_out_of_range_are_told(layer, ids):
+    with pytest.raises(rasp.InputError, match="between 0 and 7"):
+        capture(layer, (torch.tensor(ids),))

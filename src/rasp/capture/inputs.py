@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -136,7 +137,8 @@ def _from_shapes(model: nn.Module, shapes: Any, dtypes: Any) -> tuple[tuple[Any,
 
 
 def _is_shape(value: Any) -> bool:
-    return isinstance(value, (tuple, list)) and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
+    """Whole numbers, be they Python's or numpy's."""
+    return isinstance(value, (tuple, list)) and all(isinstance(n, Integral) and not isinstance(n, bool) for n in value)
 
 
 def _name(model: nn.Module, position: int) -> str | None:

@@ -339,6 +339,8 @@ KINDS: dict[str, str] = {
     "aten::cudnn_batch_norm": "batch_norm",
     "aten::repeat_interleave": "repeat",
     "aten::embedding": "embedding",
+    "aten::_embedding_bag": "embedding",
+    "aten::_embedding_bag_forward_only": "embedding",
     "aten::topk": "route",
     "aten::isnan": "finite",
     "aten::eq": "finite",
