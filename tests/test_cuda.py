@@ -106,3 +106,71 @@ def test_a_broken_forward_on_the_gpu_leaves_the_model_as_it_was():
                 rasp.profile(model, x, mode="train", **how)
 
     untouched(model, interrupted)
+
+
+# -- kernels, CUDA graphs and energy -----------------------------------------------------------------------------------
+
+
+def convolutions() -> nn.Module:
+    torch.manual_seed(0)
+    layers: list[nn.Module] = []
+    for width in (3, 64, 64, 64):
+        layers += [nn.Conv2d(width, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)).eval().cuda()
+
+
+def test_kernel_time_over_modules_is_that_of_the_graph():
+    model, x = convolutions(), torch.rand(64, 3, 128, 128, device="cuda")
+    found = untouched(model, lambda: rasp.profile(model, x, timing="whole", kernels=True, seconds=1.0))
+    *rows, total = found.rows(columns=["kernel_time", "kernels"])
+    assert sum(row["kernel_time"] or 0.0 for row in rows) == total["kernel_time"]
+    assert found.kernels.on == "device"
+    assert found.kernels.graph_latency is not None, found.kernels.why_no_graph
+    assert total["kernel_time"] == pytest.approx(found.kernels.graph_latency, rel=0.1)
+    assert found.kernels.outside < 0.1 * found.kernels.total
+    convolved = {row["name"]: row["kernel_time"] for row in rows}
+    assert convolved[".3"] > convolved[".15"], "a convolution of 64 channels takes longer than the last layer"
+
+
+def test_a_backward_on_the_gpu_belongs_to_its_modules():
+    model, x = convolutions(), torch.rand(8, 3, 64, 64, device="cuda")
+    found = untouched(model, lambda: rasp.profile(model, x, backward=True, kernels=True))
+    rows = {row["name"]: row["kernel_time_bwd"] for row in found.rows(columns=["name", "kernel_time_bwd"])}
+    assert all(rows[f".{number}"] > 0 for number in (0, 1, 2, 3, 15))
+    phases = {row["phase"]: row["seconds"] for row in found.kernels.by_phase()}
+    assert rows["total"] > 0.9 * phases["backward"], "little of a backward may be of no module"
+
+
+def test_many_small_kernels_are_launch_bound_and_large_ones_are_not():
+    small = nn.Sequential(*(nn.Linear(8, 8) for _ in range(200))).eval().cuda()
+    found = rasp.profile(small, torch.rand(1, 8, device="cuda"), timing=True, seconds=1.0)
+    assert found.verdict.kind == "launch-bound", found.verdict
+    large = nn.Sequential(*(nn.Linear(4096, 4096) for _ in range(8))).eval().cuda()
+    found = rasp.profile(large, torch.rand(8192, 4096, device="cuda"), timing=True, seconds=1.0)
+    assert found.verdict.kind != "launch-bound", found.verdict
+
+
+def test_what_cannot_be_captured_as_a_graph_says_why():
+    class Reads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.layer(x) * (1.0 if x.sum().item() > 0 else 2.0)
+
+    model = Reads().cuda()
+    found = rasp.profile(model, torch.rand(2, 4, device="cuda"), kernels=True)
+    assert found.kernels.graph_latency is None
+    assert "cannot be captured" in found.kernels.why_no_graph
+    assert torch.rand(3, device="cuda").sum().item() >= 0, "the device still works"
+
+
+def test_energy_is_that_of_the_boards_counter():
+    model, x = convolutions(), torch.rand(64, 3, 128, 128, device="cuda")
+    found = untouched(model, lambda: rasp.profile(model, x, energy=True, seconds=3.0)).energy
+    if not found.available:
+        pytest.skip(found.reason)
+    assert found.seconds >= 3.0
+    assert 0 < found.idle < found.gross
+    assert 20 < found.power < 3000

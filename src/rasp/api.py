@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,13 +143,10 @@ def profile(
             info["measured_memory"] = measured_memory(model, on_cuda, given, how)
     if settings_of_time is not None:
         run = (model, given, how, device, trace, settings_of_time)
-        if timing:
-            info |= _timed(*run, roof)
-        cut_short = bool(info.get("samples", {}).get("partial"))
-        if not cut_short and _wants_kernels(kernels, keep_trace, info):
-            info |= _kernels(*run, keep_trace)
-        if energy and not cut_short:
-            info |= _energy(*run, 3.0 if seconds is None else seconds, grid_intensity)
+        steps = [lambda: _timed(*run, roof)] if timing else []
+        steps.append(lambda: _kernels(*run, keep_trace) if _wants_kernels(kernels, keep_trace, info) else {})
+        steps += [lambda: _energy(*run, 3.0 if seconds is None else seconds, grid_intensity)] if energy else []
+        _measure(steps, info, trace)
     asked = {
         "mode": mode,
         "device": None if measuring else device,
@@ -161,6 +158,26 @@ def profile(
     if strict:
         _refuse_gaps(found)
     return found
+
+
+def _measure(steps: Sequence[Callable[[], dict[str, Any]]], info: dict[str, Any], trace: Any) -> None:
+    """One measurement after the other, until one is interrupted; what was measured before that is kept, and it said."""
+    measured = False
+    for number, step in enumerate(steps):
+        try:
+            found = step()
+        except KeyboardInterrupt:
+            if not measured:
+                raise
+            found = {"interrupted": True}
+        measured = measured or bool(found)
+        info |= found
+        parts = (found, found.get("samples", {}), found.get("measured_energy", {}))
+        if any(part.get("interrupted") or part.get("partial") for part in parts) and number + 1 < len(steps):
+            info["interrupted"] = True
+        if "interrupted" in info:
+            trace.notes.append("interrupted (Ctrl-C): not all that was asked for was measured")
+            return
 
 
 def _timing(timing: bool | str, **options: Any) -> Any:

@@ -243,6 +243,13 @@ def test_lists(rasp: Rasp) -> None:
     assert rasp("--version").stdout.strip() == __version__
 
 
+def test_env_names_the_meters_of_energy_or_why_there_are_none(rasp: Rasp) -> None:
+    lines = [line.split("\t") for line in rasp("env").stdout.splitlines()]
+    told = [words for what, words in lines if what == "energy of cpu"]
+    assert told
+    assert all("RAPL" in words for words in told)
+
+
 def test_help_is_quick() -> None:
     def once() -> float:
         start = time.perf_counter()

@@ -220,3 +220,18 @@ def test_without_a_graph_busy_kernels_are_the_evidence() -> None:
     assert verdict.kind == "launch-bound"
     assert "with a kernel running" in verdict.evidence
     assert judged(0.004, 0.0039, None).kind != "launch-bound"
+
+
+def test_interrupted_after_the_time_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rasp.measure.kernels.kernels_of", interrupted)
+    how = {"timing": "whole", "kernels": True, "energy": True, "batches": 2, "seconds": 0.5}
+    found = rasp.profile(nn.Linear(4, 4), input_shape=(1, 4), **how)
+    assert found.latency is not None
+    assert found.kernels is None
+    assert not found.energy.asked
+    assert "interrupted" in str(found.table())
+    with pytest.raises(KeyboardInterrupt):
+        rasp.profile(nn.Linear(4, 4), input_shape=(1, 4), kernels=True)

@@ -70,7 +70,23 @@ def _devices() -> list[tuple[str, str]]:
     found += [(f"cuda:{i}", torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():
         found.append(("mps", "available"))
-    return found
+    return found + [row for name, _ in [("cpu", ""), *found] if name != "threads" for row in _meters(name)]
+
+
+def _meters(name: str) -> list[tuple[str, str]]:
+    """The meters of energy that a device has here, or why one cannot be read."""
+    from ..devices import get
+    from ..errors import MeterError
+
+    rows = []
+    for meter in get(name).meters():
+        try:
+            meter.start()
+            meter.stop()
+            rows.append((f"energy of {name}", meter.name))
+        except MeterError as error:
+            rows.append((f"energy of {name}", f"not available: {error}"))
+    return rows
 
 
 def show(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

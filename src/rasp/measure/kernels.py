@@ -7,6 +7,7 @@ kernel points to its launch (correlation_id) and to the operator it was launched
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ CALL, PASS = "rasp: module ", "rasp: pass"
 PASSES, WARM = 3, 2
 SECOND = 1e-9
 LAUNCHES = ("cudaLaunch", "cuLaunch", "hipLaunch", "hipExtLaunch", "cudaMemcpy", "cudaMemset", "hipMemcpy", "hipMemset")
+DRIVER = re.compile(r"(cuda|cu|hip)[A-Z]")  # calls of a driver: cudaStreamSynchronize, cuLaunchKernel
 ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "")  # kinds of device events that are work; "": not told
 NO_EVENTS = (
     "torch.profiler recorded no pass: another profiler may be at work in this process. Stop it, or run without kernels."
@@ -131,9 +133,9 @@ def events_of(profiler: Any) -> Iterator[Event]:
 
 def _is_work(event: Any) -> bool:
     """Whether something on the device is a kernel, a copy or a fill: no mark of a range, and no waiting."""
-    return (
-        not _told(event, "is_user_annotation", default=False) and _told(event, "activity_type", default="") in ON_DEVICE
-    )
+    if _told(event, "is_user_annotation", default=False) or event.name().startswith((CALL, PASS)):
+        return False
+    return _told(event, "activity_type", default="") in ON_DEVICE
 
 
 def _is_of_torch(event: Any) -> bool:
@@ -141,7 +143,7 @@ def _is_of_torch(event: Any) -> bool:
     kind = _told(event, "activity_type", default="")
     if kind:
         return kind in ("cpu_op", "user_annotation")
-    return not event.name().startswith(("cuda", "cu", "hip")) and not _told(event, "is_hidden_event", default=False)
+    return DRIVER.match(event.name()) is None and not _told(event, "is_hidden_event", default=False)
 
 
 def _told(event: Any, name: str, *, default: Any) -> Any:
