@@ -56,6 +56,8 @@ bench: $(READY)  ## speed against a bare forward and against other profilers; wr
 docs-tables: $(READY)  ## counts beside an independent count and beside other tools; writes pages and the picture in docs
 	$(VENV)/bin/python docs/picture.py
 	$(VENV)/bin/python benchmarks/oracle.py --write docs/verified-models.md
+	$(VENV)/bin/python docs/conventions.py
+	$(VENV)/bin/python benchmarks/conventions.py --write docs/conventions-cost.md
 	$(VENV)/bin/python benchmarks/peers.py --write docs/peers.md
 
 reproduce: $(READY)  ## the numbers that older tools published, computed again; writes docs/reproduction.md

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from peers import tools
 from peers.comparing import compare
+from peers.layers import LAYERS
 from peers.models import MODELS
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ TOOLS = tools()
 
 def table(only: str, tool: str) -> dict[str, dict[str, Found]]:
     found = {}
-    for name, build in MODELS.items():
+    for name, build in {**MODELS, **LAYERS}.items():
         if only in name:
             found[name] = {item.convention: compare(item, build) for item in TOOLS if tool in item.convention}
             print(f"{name}: " + ", ".join(f"{k} {_word(v)}" for k, v in found[name].items()), flush=True)
@@ -54,16 +55,23 @@ def page(found: dict[str, dict[str, Found]]) -> str:
     every = [item for row in found.values() for item in row.values()]
     same, ran = sum(item.same is True for item in every), sum(item.same is not None for item in every)
     notes = [f"[{number}] {text}  " for number, text in enumerate(failures, 1)]
-    return "\n".join([INTRODUCTION.format(same=same, ran=ran, failed=len(every) - ran), *lines, "", *notes, ""])
+    modules = sum(item.modules for item in every)
+    head = INTRODUCTION.format(same=same, ran=ran, failed=len(every) - ran, modules=modules, models=len(found))
+    return "\n".join([head, *lines, "", *notes, ""])
 
 
 INTRODUCTION = """# Conventions beside the tools they are named for
 
 Written by `make docs-tables`. Each cell is the tool's headline number for the model, run as its users run it on a
 CPU; ✓: the convention gives the same integers, for every number the tool prints (its second number and its parameters
-too, and for every module that the tool tells of). **{same} of {ran} runs agree; {failed} times the tool stops with an
-error**, and the convention's number stands there in italics. Where the tools differ from each other, `rasp explain`
-tells why.
+too), and for every module that the tool tells of: {modules:,} of them over {models} models. **{same} of {ran} runs
+agree; {failed} times the tool stops with an error**, and the convention's number stands there in italics. Where a tool
+is wrong (attention not seen, a shared layer counted once, an LSTM that is free), so is its convention; where tools
+differ from each other, `rasp explain` tells why.
+
+What a tool makes of values cannot be said from a run without them: torchinfo counts what a pruning mask leaves, the
+convention all of it. Of a model with lazy layers thop and thoplw print 0 at first and the number of the convention the
+second time.
 """
 
 

@@ -276,10 +276,15 @@ class Ledger:
 
     def members(self, module: int) -> list[tuple[str, int]]:
         """A module's children by name, in the order they were registered, shared ones wherever they appear."""
-        info, modules = self.trace.modules[module], self.trace.modules
-        found = [(modules[child].path.rpartition(".")[2], child) for child in info.children]
-        for place, name, child in info.again:
-            found.insert(place, (name, child))
+        return self._members[module]
+
+    @cached_property
+    def _members(self) -> list[list[tuple[str, int]]]:
+        modules = self.trace.modules
+        found = [[(modules[child].path.rpartition(".")[2], child) for child in info.children] for info in modules]
+        for info, members in zip(modules, found):
+            for place, name, child in info.again:
+                members.insert(place, (name, child))
         return found
 
     def all_tensors(self, module: int) -> list[int]:

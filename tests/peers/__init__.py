@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-SHARED = ("models", "comparing")
+SHARED = ("models", "layers", "comparing")
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ def profiled(model: nn.Module) -> Iterator[Any]:
 
     before = set(vars(torch.Tensor))
     profiler = FlopsProfiler(model)
-    profiler.start_profile()
     try:
+        profiler.start_profile()
         yield profiler
     finally:
         profiler.end_profile()

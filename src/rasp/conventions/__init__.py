@@ -77,9 +77,16 @@ def convention(item: Convention) -> Convention:
     return CONVENTIONS.add(item.name, item)
 
 
+_loaded: set[str] = set()  # folders
+
+
 def load() -> None:
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+    """Import every file of this folder once."""
+    for folder in __path__:
+        if folder not in _loaded:
+            for module in pkgutil.iter_modules([folder]):
+                importlib.import_module(f"{__name__}.{module.name}")
+            _loaded.add(folder)
 
 
 def get(name: str | None) -> Convention:

@@ -109,7 +109,8 @@ class Summary:
         numbers: dict[int, int] = {}
         for row in rows:
             row.number = numbers[row.depth] = numbers.get(row.depth, 0) + 1
-        for index in range(len(rows) - 1, -1, -1):
+        last = {id(row): index for index, row in enumerate(rows)}
+        for index in sorted(last.values(), reverse=True):
             self._settle(rows, index)
         return rows
 
@@ -160,17 +161,18 @@ class Summary:
             yield row
 
     def _with_containers(self, rows: list[Row]) -> list[Row]:
-        """A row for each module above a call that the rows before do not show."""
+        """A row for each module above a call that the rows before do not show; shown again, it is the same row."""
         known = {row.module for row in rows}
         found: list[Row] = []
+        made: dict[int, Row] = {}
         shown: dict[int, Place] = {}  # by depth, what is open here
         for row in rows:
             above = {place.depth: place for place in _above(row.place)}
             for depth in range(1, row.depth):
                 place = above[depth]
                 open_here = shown.get(depth)
-                if (open_here is None or open_here.module != place.module) and found[-1].place is not place:
-                    container = self._row(place)
+                if (open_here is None or open_here.module != place.module) and found[-1] is not made.get(place.module):
+                    container = made.setdefault(place.module, self._row(place))
                     container.recursive = place.module in known
                     known.add(place.module)
                     found.append(container)
@@ -183,11 +185,10 @@ class Summary:
 
     def _settle(self, rows: list[Row], index: int) -> None:
         """What is inside a row, and the parameters that are left to itself."""
-        row = rows[index]
-        for other in rows[index + 1 :]:
-            if other.depth <= row.depth:
-                break
-            row.inside.append(other)
+        row, end = rows[index], index + 1
+        while end < len(rows) and rows[end].depth > row.depth:
+            end += 1
+        row.inside = rows[index + 1 : end]
         inside = [other for other in row.inside if not other.recursive]
         row.leftover = row.params - sum(o.params if o.leaf else o.leftover for o in inside)
         row.leftover_trainable = row.trainable - sum(o.trainable if o.leaf else o.leftover_trainable for o in inside)
@@ -224,11 +225,15 @@ class Summary:
             return "parameters named for weights and biases × first two dimensions of the output"
         return ""
 
+    @cached_property
+    def _masked(self) -> set[str]:
+        """Names of parameters that pruning keeps a mask of."""
+        return {t.names[0].removesuffix("_mask") for t in self.trace.tensors if t.names[0].endswith("_mask")}
+
     def _named_parameters(self, module: int) -> Iterator[tuple[str, TensorInfo]]:
         """Parameters of a module and of all below it, each once, by their name within it."""
         path = self.trace.modules[module].path
         own = set(self.trace.modules[module].tensors)
-        masks = {t.names[0].removesuffix("_mask") for t in self.trace.tensors if t.names[0].endswith("_mask")}
         for index in self.ledger.all_tensors(module):
             tensor = self.trace.tensors[index]
             if tensor.kind != "parameter" or _packed(tensor.spec):
@@ -238,7 +243,7 @@ class Summary:
             if index in own:
                 names = [name for name in names if "." not in name] or names
             name = names[0] if names else tensor.names[0]
-            if name.endswith(PRUNED) and tensor.names[0].removesuffix(PRUNED) in masks:
+            if name.endswith(PRUNED) and tensor.names[0].removesuffix(PRUNED) in self._masked:
                 name = name.removesuffix(PRUNED)
             yield name, tensor
 

@@ -176,12 +176,12 @@ def counted(call: FunctionCall, ledger: Ledger) -> tuple[str, Counted | None]:
 
 
 def at_home(ledger: Ledger, call: int) -> bool:
-    """Whether a module is called below the module it is registered in: what it does counts to the latter."""
+    """Whether a module is called by the one it is registered in, lists of modules aside, where what it does counts."""
     modules, record = ledger.trace.modules, ledger.trace.calls[call]
     if record.parent < 0:
         return True
     caller, above = ledger.trace.calls[record.parent].module, modules[record.module].parent
-    while above >= 0 and above != caller:
+    while above >= 0 and above != caller and above not in ledger.last_calls:
         above = modules[above].parent
     return above == caller and at_home(ledger, record.parent)
 
