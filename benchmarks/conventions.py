@@ -16,13 +16,14 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from models import MODELS
 
 import rasp
+from models import MODELS
 
 ROUNDS = 9
 NAMES = ("resnet50", "densenet201", "vit_b_16", "bert-base (128 tokens)")
@@ -42,6 +43,11 @@ def taken(action: Callable[[], Any]) -> tuple[float, Any]:
     return 1000 * (time.process_time() - start), result
 
 
+def asked(profile: rasp.Profile) -> list[Any]:
+    """The headline number under every convention."""
+    return [profile.total("flops", item.name) for item in rasp.conventions()]
+
+
 def measure(name: str) -> dict[str, float]:
     """The least milliseconds of recording a model, and of asking every convention."""
     build, inputs, _ = MODELS[name]
@@ -51,7 +57,7 @@ def measure(name: str) -> dict[str, float]:
         gc.collect()
         plain, _ = taken(lambda: rasp.profile(model, args, kwargs=kwargs))
         functions, profile = taken(lambda: rasp.profile(model, args, kwargs=kwargs, functions=True))
-        every, _ = taken(lambda: [profile.total("flops", item.name) for item in rasp.conventions()])
+        every, _ = taken(partial(asked, profile))
         if number:
             for key, value in (("plain", plain), ("functions", functions), ("every", every)):
                 least[key] = min(value, least.get(key, value))
