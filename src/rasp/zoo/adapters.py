@@ -23,6 +23,7 @@ from torch import nn
 from ..errors import InputError, ModelError, RaspError, UnknownName
 from . import REFERENCES, Reference, get
 from . import load as load_zoo
+from ._transformers import default_inputs
 
 GRAMMAR = (
     "a built-in name (rasp zoo), torchvision:NAME, timm:NAME, hf:CONFIG.json, package.module:factory, file.py:factory "
@@ -93,7 +94,6 @@ def _usual(reference: Reference, batch: int) -> dict[str, Any]:
 
 
 SIZES: dict[str, tuple[int, ...]] = {
-    "inception_v3": (3, 299, 299),
     "segmentation": (3, 520, 520),
     "detection": (3, 480, 640),
     "optical_flow": (3, 520, 960),
@@ -105,7 +105,7 @@ def _torchvision(name: str) -> Source:
     if name not in models.list_models():
         raise UnknownName("torchvision model", name, models.list_models())
     family = models.get_model_builder(name).__module__.removeprefix("torchvision.models.").partition(".")[0]
-    shape = _clip(name) if family == "video" else SIZES.get(name) or SIZES.get(family) or (3, 224, 224)
+    shape = _clip(name) if family == "video" else SIZES.get(family) or _crop(models, name)
     extra: dict[str, Any] = {"weights_backbone": None} if family in ("segmentation", "detection") else {}
     if name in ("googlenet", "inception_v3"):
         extra["init_weights"] = False
@@ -122,6 +122,17 @@ def _torchvision(name: str) -> Source:
 
     boxes = family == "detection"
     return Source(f"torchvision:{name}", build, given, virtual=not boxes, as_list=boxes, family=family)
+
+
+def _crop(models: Any, name: str) -> tuple[int, ...]:
+    """Channels, height and width of a classifier's image: the smallest crop that its published weights were made for.
+
+    Weights fine-tuned on larger images need a model built for those.
+    """
+    presets = (weights.transforms for weights in models.get_model_weights(name))
+    crops = [preset.keywords.get("crop_size", 224) for preset in presets if hasattr(preset, "keywords")]
+    side = min(crops, default=224)
+    return 3, side, side
 
 
 def _clip(name: str) -> tuple[int, ...]:
@@ -170,20 +181,21 @@ def _hugging_face(path: str) -> Source:
         made: nn.Module = named[0](config) if named and named[0] else transformers.AutoModel.from_config(config)
         return made
 
+    def given(batch: int) -> dict[str, Any]:
+        return default_inputs(config, _class(transformers, config, named), batch)
+
     family = str(getattr(config, "model_type", ""))
-    return Source(f"hf:{path}", build, lambda batch: _tokens_or_pixels(config, batch), virtual=True, family=family)
+    return Source(f"hf:{path}", build, given, virtual=True, family=family)
 
 
-def _tokens_or_pixels(config: Any, batch: int) -> dict[str, Any]:
-    """128 tokens for a language model, an image for a vision model; anything else has to be given."""
-    size = getattr(config, "image_size", None)
-    if size and not getattr(config, "vocab_size", None):
-        height, width = size if isinstance(size, (list, tuple)) else (size, size)
-        return {"input_shape": {"pixel_values": (batch, getattr(config, "num_channels", 3), height, width)}}
-    if getattr(config, "vocab_size", None):
-        length = min(128, getattr(config, "max_position_embeddings", None) or 128)
-        return {"input_shape": {"input_ids": (batch, length)}, "dtypes": {"input_ids": torch.int64}}
-    raise InputError("The configuration does not tell which inputs the model takes: name them with -i.")
+def _class(transformers: Any, config: Any, named: list[Any]) -> Any:
+    """The class that a configuration's model is built from."""
+    if named and named[0]:
+        return named[0]
+    try:
+        return transformers.AutoModel._model_mapping[type(config)]
+    except KeyError:
+        raise InputError(f"transformers has no model for a configuration of type {type(config).__name__}.") from None
 
 
 # -- factories of the user's own ---------------------------------------------------------------------------------------
