@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
+import rasp
 from rasp.capture.specs import op_spec
 from rasp.rules._attention import causal_pairs, window_pairs
 
@@ -145,6 +146,29 @@ def test_torchs_counter_sees_the_same_products():
     q, k, v = meta(B, H, L, E, grad=True), meta(B, H, S, E, grad=True), meta(B, H, S, V, grad=True)
     run = lambda: F.scaled_dot_product_attention(q, k, v).sum().backward()
     assert total(run).mac == torch_macs(run) == 3 * B * H * L * S * (E + V)
+
+
+@pytest.mark.parametrize("wants", [w for w in product((False, True), repeat=4) if any(w)])
+def test_what_is_frozen_needs_no_product(wants):
+    """As the math route does: q·kᵀ and p·v forward, and of dV, dP, dQ and dK those that lead to a gradient."""
+    q, k, v, m = (
+        t.requires_grad_(w) for t, w in zip((meta(B, H, L, E), meta(B, H, S, E), meta(B, H, S, V), meta(L, S)), wants)
+    )
+    run = lambda: F.scaled_dot_product_attention(q, k, v, attn_mask=m if wants[3] else None).sum().backward()
+    expected = torch_macs(run)
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            for name, tensor in zip("qkvm", (q, k, v, m)):
+                setattr(self, name, nn.Parameter(tensor.detach(), tensor.requires_grad))
+
+        def forward(self):
+            mask = self.m if wants[3] else None
+            return F.scaled_dot_product_attention(self.q, self.k, self.v, attn_mask=mask)
+
+    profile = rasp.profile(Attention(), backward=True)
+    assert profile.total("macs") + profile.total("macs_bwd") == expected
 
 
 @settings(max_examples=60, deadline=None)

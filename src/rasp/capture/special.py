@@ -9,7 +9,7 @@ import torch
 
 from ..errors import InputError
 from .plans import META, Plan
-from .specs import op_spec
+from .specs import op_spec, wanted_of
 from .values import DependsOnData
 
 if TYPE_CHECKING:
@@ -155,6 +155,11 @@ def masked_select(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: A
     writes = (mode.rec.birth(out, out.untyped_storage().nbytes()),)
     mode.rec.op(mode.intern(op_spec(func, args, kwargs, out)), reads, writes)
     return out
+
+
+def attention_backward(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """Which gradients are wanted is in no argument of flash attention's: such a call stays out of the memo."""
+    return (mode.compute if wanted_of(args) is None else mode.call)(plan, func, args, kwargs)
 
 
 def batch_norm(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
@@ -314,6 +319,7 @@ HANDLERS: dict[str, Any] = {
         ask,
         index,
         masked_select,
+        attention_backward,
         repeat,
         batch_norm,
         embedding,
@@ -338,6 +344,9 @@ KINDS: dict[str, str] = {
     "aten::native_batch_norm": "batch_norm",
     "aten::cudnn_batch_norm": "batch_norm",
     "aten::repeat_interleave": "repeat",
+    "aten::_scaled_dot_product_flash_attention_backward": "attention_backward",
+    "aten::_scaled_dot_product_efficient_attention_backward": "attention_backward",
+    "aten::_scaled_dot_product_cudnn_attention_backward": "attention_backward",
     "aten::embedding": "embedding",
     "aten::_embedding_bag": "embedding",
     "aten::_embedding_bag_forward_only": "embedding",

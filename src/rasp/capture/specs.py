@@ -53,7 +53,7 @@ def _other_layout(tensor: torch.Tensor) -> TensorSpec:
 class _Signature:
     """Names and defaults of an operator's arguments, read from its schema once."""
 
-    __slots__ = ("defaults", "keyword_defaults", "mutates", "name", "overload")
+    __slots__ = ("attends_back", "defaults", "keyword_defaults", "mutates", "name", "overload")
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -61,6 +61,7 @@ class _Signature:
         self.overload: str = schema.overload_name or "default"
         self.defaults = tuple(plain(a.default_value) for a in schema.arguments if not a.kwarg_only)
         self.keyword_defaults = {a.name: plain(a.default_value) for a in schema.arguments if a.kwarg_only}
+        self.attends_back = self.name.startswith("aten::_scaled_dot") and self.name.endswith("_backward")
         self.mutates = any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
 
 
@@ -83,7 +84,15 @@ def op_spec(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, 
             if name in kwargs:  # positional parameter given by keyword
                 rest[position] = named.pop(name)
         given += tuple(rest)
+    if signature.attends_back and (wanted := wanted_of(args)):
+        named["wanted"] = wanted
     return OpSpec(signature.name, signature.overload, given, named, plain(out), same, signature.mutates)
+
+
+def wanted_of(args: tuple[Any, ...]) -> tuple[bool, ...] | None:
+    """Which of the gradients of query, key and value a backward of attention is for, where it is not for all three."""
+    wanted = tuple(bool(t.requires_grad) for t in args[1:4])
+    return wanted if any(wanted) and not all(wanted) else None
 
 
 def structure(value: Any, depth: int = 8) -> Any:

@@ -50,21 +50,28 @@ def forward(a: Shape) -> Work:
     return work + charge(DROPOUT, a.pairs) if a.dropout > 0 else work
 
 
-def backward(a: Shape) -> Work:
-    """Four products: dV = pᵀ·dO, dP = dO·vᵀ, dQ = dS·k, dK = dSᵀ·q; every kernel computes q·kᵀ once more."""
-    rows = a.heads * a.queries
-    grown = (a.heads - a.kv_heads) * a.keys * (a.features + a.values)  # gradients of shared key heads are summed
+def backward(a: Shape, wanted: tuple[bool, ...] = (True, True, True, False)) -> Work:
+    """Four products: dV = pᵀ·dO, dP = dO·vᵀ, dQ = dS·k, dK = dSᵀ·q; every kernel computes q·kᵀ once more.
+
+    `wanted` says of which of q, k, v and mask the gradient is: where one is frozen, its product is left out.
+    """
+    q, k, v, mask = wanted
+    scores = q or k or mask
+    per_pair = a.values * (v + scores) + a.features * (q + k)
+    grown = (
+        (a.heads - a.kv_heads) * a.keys * (a.features * k + a.values * v)
+    )  # gradients of shared key heads are summed
     work = Work(
-        mac=2 * a.pairs * (a.features + a.values),
-        dot=a.heads * (a.queries * a.keys + a.keys * (a.values + a.features) + a.queries * a.features)
+        mac=a.pairs * per_pair,
+        dot=a.heads * (a.queries * (a.keys * scores + a.features * q) + a.keys * (a.values * v + a.features * k))
         if a.pairs
         else 0,
-        causal=2 * a.heads * a.skipped * (a.features + a.values),
+        causal=a.heads * a.skipped * per_pair,
         recompute=a.pairs * a.features,
-        mul=a.heads * (a.queries + a.keys) * a.features + (a.pairs if a.dropout > 0 else 0),
+        mul=a.heads * (a.queries * q + a.keys * k) * a.features + (a.pairs if a.dropout > 0 else 0),
         add=grown,
     )
-    return work + softmax_backward(a.pairs, rows)
+    return work + softmax_backward(a.pairs, a.heads * a.queries) if scores else work
 
 
 def causal_pairs(queries: int, keys: int) -> int:

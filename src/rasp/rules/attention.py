@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..records import OpSpec
 from . import Work, free, rule
 from ._attention import backward, forward, heads_first
@@ -74,4 +76,10 @@ def sdpa_backward(call: OpSpec) -> Work:
     _, q, k, v = call.args[:4]
     mask, dropout, causal = _BACKWARD[call.name]
     given = None if mask is None else call.args[mask]
-    return backward(heads_first(q, k, v, given, call.args[dropout], causal=call.args[causal]))
+    wanted = _asked(call.args) or (*call.kwargs.get("wanted", (True, True, True)), False)
+    return backward(heads_first(q, k, v, given, call.args[dropout], causal=call.args[causal]), wanted)
+
+
+def _asked(args: tuple[Any, ...]) -> tuple[bool, ...] | None:
+    """The four booleans some of these kernels take: of which of q, k, v and mask the gradient is wanted."""
+    return next((a for a in args if isinstance(a, tuple) and len(a) == 4 and any(b is True for b in a)), None)
