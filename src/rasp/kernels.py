@@ -47,6 +47,7 @@ class Kernels:
     host: dict[tuple[int | None, str], float] = field(default_factory=dict)  # host seconds by call and phase
     graph: list[float] = field(default_factory=list)  # seconds of replays of a CUDA graph
     why_no_graph: str | None = None
+    waited: float | None = None  # seconds from a kernel's launch on the host to its start: the median
 
     @classmethod
     def of(cls, kept: dict[str, Any] | None) -> Kernels | None:
@@ -57,7 +58,16 @@ class Kernels:
         passes = [Pass(*item) for item in kept["passes"]]
         host = {(call, phase): float(took) for call, phase, took in kept["host"]}
         graph = [float(value) for value in kept.get("graph", ())]
-        return cls(str(kept["device"]), str(kept["on"]), rows, passes, host, graph, kept.get("why_no_graph"))
+        return cls(
+            str(kept["device"]),
+            str(kept["on"]),
+            rows,
+            passes,
+            host,
+            graph,
+            kept.get("why_no_graph"),
+            kept.get("waited"),
+        )
 
     @property
     def total(self) -> float:
@@ -159,6 +169,8 @@ class Kernels:
             f"kernels run {units.time(self.busy)} of the {units.time(self.span)} from the first to the last; the rest "
             "the device waits for the host (under torch.profiler, which slows the host)"
         ]
+        if self.waited is not None:
+            found.append(f"a kernel starts {units.time(self.waited)} after its launch (median): short where none queue")
         if self.outside:
             found.append(f"{units.time(self.outside)} of kernels belong to no module: copies of inputs, the loss")
         if self.graph_latency is not None:

@@ -34,6 +34,7 @@ def place(info: dict[str, Any]) -> str:
 def notes(view: View, info: dict[str, Any], columns: Sequence[str]) -> list[str]:
     """What a reader of these columns should know."""
     of_columns = [*_weighing(view, columns), *_remarks(view, columns), *_memory(view, columns), *_roofs(view, columns)]
+    of_columns += _above_roof(view, columns)
     of_columns += _energy(view, columns)
     of_columns += [*_times(view, columns), *_kernels(view, columns)]
     return [*of_columns, *_capture(info), *_gaps(view), *_idle(view), *view.trace.notes]
@@ -117,6 +118,18 @@ def _roofs(view: View, columns: Sequence[str]) -> list[str]:
     machine = view.ledger.machine
     source = machine.source if machine.how == "measured" else f"published peaks, without sparsity: {machine.source}"
     return [f"{', '.join(named)} predicted for {machine.name} ({source})"]
+
+
+def _above_roof(view: View, columns: Sequence[str]) -> list[str]:
+    """Rows that were faster than the roof allows, and why that can be."""
+    if not any(view.asked(name).column.name == "roof%" for name in columns):
+        return []
+    shares = [view.value("roof%", view.part(entry)) for entry in view.ledger.entries]
+    above = sum(share is not None and share > 1 for share in shares)
+    if not above:
+        return []
+    rows = "1 row is" if above == 1 else f"{above} rows are"
+    return [f"{rows} above the roof: their data was still in a cache, and the roof takes it from memory"]
 
 
 OF_TIME = ("lat", "net_lat", "lat[%]", "FLOPS", "median", "mean", "std", "p5", "p95", "ci_low", "ci_high", "roof%")

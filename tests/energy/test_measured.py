@@ -342,3 +342,14 @@ def test_on_this_machine_every_figure_says_what_it_is() -> None:
 def test_wrong_use_is_told_before_anything_runs(how: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(how))):
         rasp.profile(nn.Linear(2, 2), input_shape=(1, 2), energy=True, **how)
+
+
+def test_stat_shows_it_beside_the_rest() -> None:
+    fake, passes = Fake(), [0]
+    fake._meters = [steady(20.0, 3.0, fake, passes)]
+    model = Draws(fake, passes)
+    frame = rasp.stat(
+        model, input_shape=(6, 4), energy=True, seconds=0.6, device=fake, returns="data", print_stat=False
+    )
+    assert frame["energy_measured"].iloc[-1] == pytest.approx(3.0)
+    assert frame["energy_measured"].iloc[:-1].sum() == frame["energy_measured"].iloc[-1]

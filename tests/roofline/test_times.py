@@ -132,3 +132,24 @@ def test_a_broken_file_of_machines_says_what_to_do(monkeypatch: pytest.MonkeyPat
     (tmp_path / "machines.json").write_text("[{")
     with pytest.raises(FileError, match="calibrate again"):
         machine("cpu")
+
+
+@pytest.mark.usefixtures("plain")
+def test_rows_above_the_roof_say_why() -> None:
+    from rasp.devices.fake import Fake
+
+    class Quick(nn.Module):
+        def __init__(self, fake: Fake) -> None:
+            super().__init__()
+            self.spend = fake.spend
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.spend(1e-6)  # of a second, to move 512 KB at 1 GB/s
+            return x * 2
+
+    fake = Fake()
+    how = {"roof": "plain", "timing": True, "device": fake, "batches": 2, "warmup": 0}
+    found = rasp.profile(nn.Sequential(Quick(fake)), input_shape=(64, 1024), **how)
+    assert found.rows(columns=["roof%"])[0]["roof%"] == pytest.approx(2 * 4 * 64 * 1024 / 1e9 / 1e-6, rel=1e-3)
+    assert "1 row is above the roof" in str(found.table(columns=["name", "roof%"]))
+    assert "above the roof" not in str(found.table(columns=["name", "net_lat"]))

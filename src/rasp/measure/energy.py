@@ -20,6 +20,7 @@ IDLE = 1.0  # seconds of the idle baseline, at least; never shorter than the sho
 ROUNDS = 5  # windows at most, so that their spread can be told
 WINDOW = 0.5  # seconds, at least, of each of several
 CHUNK = 0.05  # seconds of work given to a device before it is waited for
+WAKE = 0.2  # seconds of runs between the idle baseline and the first window
 ON_CHANGE = 0.3  # seconds that a window may last longer to end on a change of the counter
 Say = Callable[[str], None]
 
@@ -116,6 +117,8 @@ def measured_energy(
         device.synchronize()
         say("idle power")
         found["idle_seconds"] = _idle(watched, device)
+        if any(item.why is None for item in watched):
+            _wake(run, device)
         rounds = _rounds(seconds, joules)
         for number in range(rounds if any(item.why is None for item in watched) else 0):
             say(f"energy, window {number + 1} of {rounds}")
@@ -162,6 +165,17 @@ def _idle(watched: Sequence[Watched], device: Runs) -> float:
         joules = item.stop()
         item.idle_watts = None if joules is None else joules / lasted if lasted > 0 else 0.0
     return lasted
+
+
+def _wake(run: Callable[[], object], device: Runs) -> None:
+    """Run until clocks that sank while the device was idle are up again."""
+    end = device.now() + WAKE
+    while device.now() < end:
+        before = device.now()
+        run()
+        device.synchronize()
+        if device.now() <= before:
+            return  # a clock that stands still would never end this
 
 
 def _window(

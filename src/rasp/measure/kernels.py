@@ -8,6 +8,7 @@ kernel points to its launch (correlation_id) and to the operator it was launched
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -206,6 +207,7 @@ def kept(passes: list[Attributed], calls: dict[int, int]) -> dict[str, Any]:
     rows: dict[tuple[int | None, str, str, str], list[float]] = {}
     host: dict[tuple[int | None, str], float] = {}
     share = 1 / len(passes)
+    waited = [piece.waited for one in passes for piece in one.pieces if piece.waited is not None]
     for one in passes:
         for piece in one.pieces:
             home = _placed(piece.home, calls)
@@ -219,6 +221,7 @@ def kept(passes: list[Attributed], calls: dict[int, int]) -> dict[str, Any]:
     return {
         "rows": [list(Row(*key, *values)) for key, values in rows.items()],
         "host": [[*key, took] for key, took in host.items()],
+        "waited": statistics.median(waited) * SECOND if waited else None,
         "passes": [[one.whole * SECOND, one.span * SECOND, one.busy * SECOND] for one in passes],
     }
 
