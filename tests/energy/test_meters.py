@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -283,6 +284,10 @@ class CLibrary:
     def nvmlDeviceGetPowerUsage(self, handle: Any, out: Any) -> int:
         return 3
 
+    def nvmlDeviceGetComputeRunningProcesses_v3(self, handle: Any, count: Any, room: Any) -> int:
+        count._obj.value = 3
+        return 7
+
 
 def test_the_drivers_library_without_a_binding() -> None:
     library = CLibrary()
@@ -292,6 +297,7 @@ def test_the_drivers_library_without_a_binding() -> None:
     assert library.given[:2] == [b"GPU-ab", 77]
     with pytest.raises(NVMLError, match="error 3"):
         direct.nvmlDeviceGetPowerUsage(None)
+    assert len(direct.nvmlDeviceGetComputeRunningProcesses(None)) == 3
     with pytest.raises(AttributeError):
         _ = direct.nvmlDeviceSetPowerManagementLimit
 
@@ -370,3 +376,35 @@ def test_every_device_names_its_meters_or_says_why() -> None:
     assert isinstance(meter, Absent)
     with pytest.raises(MeterError, match="powermetrics"):
         meter.start()
+
+
+class Board(Library):
+    """An NVML that tells the rest as well, as the CUDA device asks for it."""
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
+
+    def __getattr__(self, name: str) -> Any:
+        told = {"nvmlDeviceGetEnforcedPowerLimit": 700_000, "nvmlDeviceGetCurrentClocksThrottleReasons": 4}
+        if name == "nvmlDeviceGetComputeRunningProcesses":
+            return self.nvmlDeviceGetPowerUsage  # not supported here
+        return lambda *given: told.get(name, "580.1" if name.endswith("Version") else 42)
+
+
+def test_the_cuda_device_reads_its_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = SimpleNamespace(name="NVIDIA H200", total_memory=1 << 37, multi_processor_count=132, uuid="abc")
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda index: properties)
+    library = Board(itertools.count())
+    monkeypatch.setattr("rasp.meters.nvml.load", lambda: library)
+    gpu = devices.get("cuda:0")
+    told = gpu.describe()
+    assert (told["gpu"], told["driver"], told["power_limit_watts"]) == ("NVIDIA H200", "580.1", 700.0)
+    state = gpu.state()
+    assert state["gpu_slowed"] == 4
+    assert "gpu_programs" not in state
+    assert any("power limit" in words for words in devices.remarks(state, state, 1.0))
+    (meter,) = gpu.meters()
+    assert meter.name == "NVML energy counter of GPU 0"
+    assert set(library.asked) == {"GPU-abc"}
+    monkeypatch.setattr("rasp.meters.nvml.load", lambda: (_ for _ in ()).throw(MeterError("no driver")))
+    assert "driver" not in gpu.describe()
+    assert isinstance(gpu.meters()[0], Absent)

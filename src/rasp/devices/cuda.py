@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ..errors import MeterError
 from ..meters import hwmon
 from ..meters import nvml as nvml_meters
 from . import Device, Meter, device, watches
@@ -123,25 +123,16 @@ _DESCRIBED: dict[str, Any] = {
 
 @contextmanager
 def nvml(number: int) -> Iterator[tuple[Any, Any]]:
-    """NVIDIA's management library and its handle of a device; (None, None) where it is not installed or not there."""
+    """NVIDIA's management library and its handle of a device; (None, None) where it is not there."""
     try:
-        lib = importlib.import_module("pynvml")
-        lib.nvmlInit()
-    except Exception:  # noqa: BLE001 - the binding raises what it likes, a missing driver among it
+        lib, handle = nvml_meters.opened(number, _unique(number))
+    except MeterError:
         yield None, None
         return
     try:
-        yield lib, _handle(lib, number)
+        yield lib, handle
     finally:
         lib.nvmlShutdown()
-
-
-def _handle(lib: Any, number: int) -> Any:
-    """By its unique name: torch's numbers heed CUDA_VISIBLE_DEVICES, the library's do not."""
-    unique = _unique(number)
-    if unique is not None:
-        return lib.nvmlDeviceGetHandleByUUID(f"GPU-{unique}")
-    return lib.nvmlDeviceGetHandleByIndex(number)
 
 
 def _unique(number: int) -> str | None:

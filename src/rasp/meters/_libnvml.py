@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
+TOO_SMALL = 7  # NVML_ERROR_INSUFFICIENT_SIZE
 LONGEST = 96  # characters of a text
 
 
@@ -28,6 +29,7 @@ NUMBERS: dict[str, tuple[str, type[Any]]] = {
     "nvmlDeviceGetClockInfo": ("nvmlDeviceGetClockInfo", ctypes.c_uint),
     "nvmlDeviceGetMaxClockInfo": ("nvmlDeviceGetMaxClockInfo", ctypes.c_uint),
     "nvmlDeviceGetTemperature": ("nvmlDeviceGetTemperature", ctypes.c_uint),
+    "nvmlDeviceGetPersistenceMode": ("nvmlDeviceGetPersistenceMode", ctypes.c_uint),
     "nvmlDeviceGetCurrentClocksThrottleReasons": ("nvmlDeviceGetCurrentClocksThrottleReasons", ctypes.c_ulonglong),
     "nvmlDeviceGetUtilizationRates": ("nvmlDeviceGetUtilizationRates", Utilization),
     "nvmlDeviceGetHandleByIndex": ("nvmlDeviceGetHandleByIndex_v2", ctypes.c_void_p),
@@ -39,6 +41,7 @@ class Direct:
     """A module's worth of functions that return what they find and raise NVMLError."""
 
     NVMLError = NVMLError
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
 
     def __init__(self, library: Any = None) -> None:
         self.library = ctypes.CDLL(LIBRARY) if library is None else library
@@ -46,6 +49,17 @@ class Direct:
 
     def nvmlInit(self) -> None:
         self._checked(self.library.nvmlInit_v2())
+
+    def nvmlShutdown(self) -> None:
+        self._checked(self.library.nvmlShutdown())
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: Any) -> range:
+        """As many as programs hold the GPU; asked for without room for them, the library tells how many there are."""
+        count = ctypes.c_uint(0)
+        code = self.library.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), None)
+        if code != TOO_SMALL:
+            self._checked(code)
+        return range(count.value)
 
     def nvmlSystemGetDriverVersion(self) -> str:
         text = ctypes.create_string_buffer(LONGEST)
