@@ -78,6 +78,26 @@ def test_the_whole_sweep_costs_what_was_printed(name):
     compared(rasp.zoo.burden_report(name), SWEEPS[name])
 
 
+def test_a_model_without_a_trunk_is_swept_as_a_whole():
+    rows = rasp.zoo.burden_report("mobilenet_v2", batch=2)
+    assert [row["input_h"] for row in rows] == [112, 224, 336, 448, 560, 672]
+    assert {(row["batch"], row["feat_h"], row["feat_w"], row["feat_c"]) for row in rows} == {(2, 1, 1, 1000)}
+    profile = rasp.profile(rasp.zoo.get("mobilenet_v2").build(), input_shape=(1, 3, 336, 336), convention="burden")
+    assert rows[2]["flops"] == 2 * profile.total("flops")
+
+
+def test_what_is_told_of_every_pixel_and_joint_is_as_large_as_it_should_be():
+    sizes = {
+        "pascal-fcn8s": (1, 21, 384, 384), "pascal-fcn16s": (1, 21, 384, 384), "pascal-fcn32s": (1, 21, 384, 384),
+        "deeplab-vggvd-v2": (1, 21, 513, 513), "deeplab-res101-v2": (1, 21, 513, 513),
+        "multipose-coco": (1, 57, 46, 46), "multipose-mpi": (1, 44, 46, 46),
+    }  # fmt: skip
+    for name, shape in sizes.items():
+        item = rasp.zoo.get(name)
+        with torch.device("meta"):
+            assert item.build()(torch.empty(1, 3, *item.size)).shape == shape
+
+
 def test_sizes_round_half_away_from_zero():
     assert [scaled_size((227, 513), scale) for scale in (0.5, 1.5)] == [(114, 257), (341, 770)]
 

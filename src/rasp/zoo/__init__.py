@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+HALVES = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)  # convnet-burden's scales, where a model has no others
 TASKS = {  # other words for a task
     "image classification": "classification",
     "object detection": "detection",
@@ -67,7 +68,7 @@ class Reference:
     errors: Mapping[str, str] = field(default_factory=dict)
     citation: str = ""
     trunk: Callable[[nn.Module], nn.Module] | None = None
-    scales: tuple[float, ...] = ()
+    scales: tuple[float, ...] = HALVES
 
 
 REFERENCES: Registry[Reference] = Registry("zoo model")

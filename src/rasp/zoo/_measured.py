@@ -15,10 +15,11 @@ from ..conventions import get as convention
 from ..errors import InputError, RaspError
 from ..pages import Layer, Point, Subject
 from ..profile import Profile
-from . import Reference
-from ._published import HALVES, PUBLISHED
+from . import HALVES, Reference
+from ._published import PUBLISHED
 from ._sizes import CONVENTION, scaled_size, sweep
 
+UP_TO_FEATURES = "the network up to its last map of features, whose size is given"
 SWEEPS, RESULTS = "burden_sweeps.csv", "thoplw_results.csv"
 # The first layer with parameters → inputs that it takes: shape without batch, and whether they are indices.
 GUESSED: dict[str, Callable[[Any], tuple[tuple[int, ...], bool]]] = {
@@ -79,16 +80,18 @@ def of_reference(item: Reference) -> Subject:
     """A model of the zoo, with what was published of it."""
     with torch.device("meta"):
         model = item.build()
-    profile = Profile(*capture(model, item.inputs(), functions=True))
+    inputs = item.inputs()
+    profile = Profile(*capture(model, inputs, functions=True))
     burden = item.convention == CONVENTION
+    image = isinstance(inputs[0], torch.Tensor) and inputs[0].dim() == 4
     return subject(
         profile,
         item.name,
         item.family,
         item.task,
         " × ".join(str(side) for side in item.size),
-        sweep=sweep(item, 1) if item.scales else (),
-        swept="the network up to its last map of features, whose size is given",
+        sweep=sweep(item, 1) if image else (),
+        swept=UP_TO_FEATURES if item.trunk is not None else "the whole model",
         printed=item.published if burden else {},
         told=told(item.name),
         errors=item.errors,

@@ -10,14 +10,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from . import Reference, reference
+from . import HALVES, Reference, reference
 from ._classifiers import images
 
 PUBLISHED = Path(__file__).parent.parent / "published"
 TABLES = PUBLISHED / "burden_models.csv"
 COLUMNS = ("param_mem", "feat_mem", "flops")
 ERRORS = ("top1_err", "top5_err", "src")
-HALVES = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 FROM_WHOLE = HALVES[1:]  # of models whose last pooling needs the whole image
 
 
