@@ -94,12 +94,20 @@ def write(
     for subject, name in zip(subjects, words.files(subjects)):
         texts[f"{name}.md"] = words.page(subject, f"figures/{name}.svg")
         texts[f"figures/{name}.svg"] = along.drawn(subject)
-    return _written(Path(folder), texts)
+    return _written(made(folder), texts)
+
+
+def made(folder: str | Path) -> Path:
+    """The folder for the pages, made if need be: what cannot be written is better known before hours of work."""
+    try:
+        (Path(folder) / "figures").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"The pages could not be written to {folder}: {error.strerror or error}.") from error
+    return Path(folder)
 
 
 def _written(folder: Path, texts: Mapping[str, str]) -> list[Path]:
     try:
-        (folder / "figures").mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:

@@ -148,7 +148,7 @@ def _resized(model: nn.Module, taken: Mapping[str, Any]) -> Iterator[dict[str, A
         try:
             profile = Profile(*capture(model, input_shape=(*shape[:2], height, width), functions=True))
         except RaspError as error:
-            yield {**row, "reason": str(error).partition("\n")[0]}
+            yield {**row, "reason": str(error).partition("\n")[0].partition(" [inputs: ")[0]}
             continue
         row |= {name: profile.total(name, CONVENTION) for name in ("feat_mem", "flops")}
         yield row

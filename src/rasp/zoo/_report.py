@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..pages import Results, write
+from ..pages import Results, made, write
 from . import REFERENCES, _measured, get, load
 from ._published import tables
 
@@ -31,6 +31,7 @@ def report(
     load()
     if models is not None and not models:
         raise InputError("There are no models to report on: name at least one, or leave them out for the whole zoo.")
+    made(out)
     if models is None:
         subjects, failed = _measured.gathered(list(tables()), lambda name: _measured.of_reference(get(name)), said)
         return write(
