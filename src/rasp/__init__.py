@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .config import CFG as CFG
     from .config import get_config as get_config
     from .config import set_config as set_config
+    from .contrast import Contrast as Contrast
     from .errors import CaptureError as CaptureError
     from .errors import FileError as FileError
     from .errors import InputError as InputError
@@ -54,6 +55,7 @@ _HOMES = {
         "CaptureError", "FileError", "InputError", "MeterError", "ModelError", "NotBuiltError", "NotRecorded",
         "RaspError", "RuleError", "UncountedError", "UnknownName",
     ),
+    "contrast": ("Contrast",),
     "fits": ("Fits",),
     "profile": ("Profile",),
     "report": ("Report",),

@@ -13,7 +13,7 @@ from rasp import addons, archive
 from rasp.columns import TWINS, Column
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = ("columns.md", "roofline.md", "schema.md")
+PAGES = ("columns.md", "roofline.md", "schema.md", "timing.md")
 
 
 def table() -> str:

@@ -1,24 +1,26 @@
-"""Wall time on the device a model lives on: what every stopwatch here reads."""
+"""Wall time on the device a model lives on: what a stopwatch reads that its user starts and stops."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from itertools import chain
 
-import torch
 from torch import nn
+
+from .. import devices
 
 
 def clock(model: nn.Module) -> Callable[[], float]:
     """Seconds, read once the model's device has done what it was given."""
     tensor = next(chain(model.parameters(), model.buffers()), None)
-    device = torch.device("cpu") if tensor is None else tensor.device
-    if device.type in ("cpu", "meta"):
-        return time.perf_counter
+    devices.load()
+    known = tensor is not None and tensor.device.type in devices.DEVICES
+    device = devices.get(tensor.device) if tensor is not None and known else devices.Device()
+    if not device.asynchronous:
+        return device.now
 
     def finished() -> float:
-        torch.accelerator.synchronize(device)
-        return time.perf_counter()
+        device.synchronize()
+        return device.now()
 
     return finished

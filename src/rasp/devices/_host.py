@@ -77,7 +77,7 @@ def remarks(before: Mapping[str, float], after: Mapping[str, float], seconds: fl
     if others > BUSY:
         found.append(f"other load: other programs kept {others:.1f} of {os.cpu_count()} cores busy meanwhile")
     if grown.get("steal_seconds", 0.0) / seconds > HELD_BACK:
-        found.append(f"other load: the hypervisor took {grown['steal_seconds'] / seconds:.1f} cores away meanwhile")
+        found.append(f"other load: the hypervisor took {grown['steal_seconds'] / seconds:.0%} of a core meanwhile")
     if grown.get("withheld_seconds", 0.0) / seconds > HELD_BACK:
         share = grown["withheld_seconds"] / seconds
         found.append(f"throttled: this container's limit of processor time held it back {share:.0%} of the time")

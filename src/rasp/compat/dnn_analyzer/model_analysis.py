@@ -41,7 +41,7 @@ class ModelAnalyse:
         self.not_run: str | None = None
         durations: list[float] | list[None] = [None] * len(counted)
         try:
-            durations = shares(model, shape, [row.layer.path for row in counted])
+            durations = shares(model, shape, self.profile, [row.layer.call for row in counted])
         except NotRun as reason:
             self.not_run = str(reason)
         self.rows: list[dict[str, Any]] = [_as_data(row, share) for row, share in zip(counted, durations)]
