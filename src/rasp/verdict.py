@@ -17,7 +17,8 @@ Kind = Literal["launch-bound", "memory-bound", "compute-bound", "input-bound", "
 HALF = 0.5
 HOST = 0.9  # of the time that the host needs to give out the work, from which on the device waits for it
 WORKING = 0.75  # of the time that the device works, from which on launching is not what binds: see docs/kernels.md
-NEAR = 0.4  # of the roof, from which on the roof is what binds
+NEAR = 0.4  # of the time, from which on the roof, or starting operators, is what binds
+ABOVE = 1.1  # of the roof: the roof is not where it was said to be
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,15 @@ def _roof(part: Part, view: View, clocked: Clocked, milliseconds: float) -> Verd
         return Verdict("unclear", "the least time of an operator cannot be told: no rule, or no peak for its type")
     starting = 1e3 * view.ledger.starting(view.entries(part))
     share = 1e3 * least / milliseconds
-    if starting > max(HALF * milliseconds, 1e3 * least):
+    if starting > max(NEAR * milliseconds, 1e3 * least):
         words = f"starting its operators one by one takes {_ms(starting)} of {_ms(milliseconds)}"
         return Verdict("launch-bound", f"{words}; they compute {_ms(1e3 * least)} at the roof")
+    if share > ABOVE:
+        return Verdict(
+            "unclear",
+            f"it took {_ms(milliseconds)} where the machine's ceilings allow {_ms(1e3 * least)} at best: its data were "
+            "in a cache, or the ceilings were measured while the machine was busy ('rasp calibrate' measures again)",
+        )
     if share >= NEAR and view.value("bound", part) in ("compute", "memory"):
         kind: Kind = "compute-bound" if view.value("bound", part) == "compute" else "memory-bound"
         ceiling = "peaks of arithmetic" if kind == "compute-bound" else "bandwidth"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import platform
 
 import pytest
 import torch
 from torch import nn
 
 import rasp
+from rasp import devices
+from rasp.devices import Machine
 from rasp.devices.fake import Fake
 
 
@@ -238,3 +241,87 @@ def test_a_wrapped_layer_is_named_by_its_own_path():
     slower.second = Wrapped(slower.second)
     found = rasp.compare_times(Two(fake), slower, input_shape=(2, 4), device=fake, batches=15)
     assert [changed.path for changed in found.modules] == ["second"]
+
+
+class Ahead(Fake):
+    """A device that the host runs ahead of: what is spent is queued, and waiting for it takes the rest."""
+
+    asynchronous = True
+
+    def __init__(self, launch: float) -> None:
+        super().__init__()
+        self.launch, self.host = launch, 0.0
+
+    def now(self) -> float:
+        return self.host
+
+    def mark(self) -> float:
+        return max(self.time, self.host)
+
+    def spend(self, seconds: float | None = None) -> None:
+        self.host += self.launch
+        self.time = max(self.time, self.host) + (seconds or 0.0)
+
+    def synchronize(self) -> None:
+        self.host = max(self.host, self.time)
+
+
+@pytest.mark.parametrize(
+    ("launch", "kind", "host"),
+    [(0.0001, "unclear", 0.4), (0.004, "launch-bound", 16.0)],
+    ids=["device slower", "host slower"],
+)
+def test_a_device_behind_the_host(launch, kind, host):
+    device = Ahead(launch)
+    found = timed(Two(device), device, batches=4, warmup=1)
+    assert found.verdict.kind == kind
+    assert found.samples.time.parts["host"] == pytest.approx([host] * 4, abs=1e-5)
+    whole = 8.1 if kind == "unclear" else 17.0
+    assert found.latency.median == pytest.approx(whole, abs=1e-5)
+    rows = found.rows(columns=["name", "net_lat"])
+    assert sum(row["net_lat"] or 0 for row in rows[:-1]) == rows[-1]["net_lat"]
+    if kind == "launch-bound":
+        assert "the host needs 16.00 ms of 17.00 ms" in found.verdict.evidence
+
+
+def test_inputs_copied_each_time_are_a_row_of_their_own():
+    fake = Fake(reading=0.001)
+    found = timed(Two(fake, 0, 0, 0), fake, batches=4, warmup=0, copy_inputs=True)
+    assert found.samples.time.parts["copy"] == pytest.approx([1.0] * 4, abs=1e-5)
+    assert found.latency.median == pytest.approx(3.0, abs=1e-5)
+    assert "(copy)" in [row["name"] for row in found.rows(columns=["name", "net_lat"])]
+
+
+CEILINGS = {"name": "fake", "memory": None, "generation": "cpu", "how": "measured", "source": "a test", "vector": 1e9}
+
+
+@pytest.mark.parametrize(
+    ("ceilings", "kind", "words"),
+    [
+        ({"peaks": {"fp32": 1e5}, "bandwidth": 1e12}, "compute-bound", "peaks of arithmetic"),
+        ({"peaks": {"fp32": 1e12}, "bandwidth": 2e5}, "memory-bound", "bandwidth"),
+        ({"peaks": {"fp32": 1e12}, "bandwidth": 1e12, "launch": 0.002}, "launch-bound", "one by one"),
+        ({"peaks": {"fp32": 1e12}, "bandwidth": 1e12}, "unclear", "far from both"),
+        ({"peaks": {"fp32": 1e3}, "bandwidth": 1e12}, "unclear", "calibrate"),
+    ],
+)
+def test_verdicts_by_ceilings(ceilings, kind, words, monkeypatch, tmp_path):
+    monkeypatch.setenv("RASP_HOME", str(tmp_path))
+    devices.keep(Machine(**{**CEILINGS, **ceilings, "host": platform.node()}))
+    fake = Fake()
+    found = timed(Two(fake, 0.001, 0.0016, 0.0001), fake, batches=4, warmup=0)
+    assert found.verdict.kind == kind
+    assert words in found.verdict.evidence
+    assert found.rows(columns=["roof%"])[-1]["roof%"] > 0
+    assert kind in str(found.verdict)
+
+
+def test_without_ceilings_the_verdict_says_how_to_get_them(monkeypatch, tmp_path):
+    monkeypatch.setenv("RASP_HOME", str(tmp_path))
+    fake = Fake()
+    found = timed(Two(fake), fake, batches=4, warmup=0)
+    assert found.verdict.kind == "unclear"
+    assert "rasp calibrate" in found.verdict.evidence
+    assert found.rows(columns=["roof%", "verdict"])[-1] == {
+        "roof%": None, "verdict": None, "kind": "total", "shared": False,
+    }  # fmt: skip
