@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import os
 import socket
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -24,6 +25,7 @@ from .processes import WarmParent, outcome
 
 START = "ray"  # a Ray of this machine alone, ended with the sweep
 PROBE = 2.0  # seconds to reach a port
+ANSWER = 30.0  # seconds in which a Ray says that it is one
 AHEAD = 2  # tasks given to Ray for each CPU it has
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")  # what Ray gives a task may differ from the task before
 TIMING = "timing"  # the resource that a machine may be started with, of which a timed cell holds one
@@ -242,6 +244,21 @@ def _probe(on: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), PROBE).close()
     except OSError as error:
         raise InputError(f"on={on!r}: nothing answers there ({error.strerror or error}). {ADVICE}") from error
+    if not on.startswith("ray://"):  # such an address gives up by itself
+        _check_health(on)
+
+
+def _check_health(on: str) -> None:
+    """Whether it is a Ray that listens there, asked by another process: Ray would end this one when it is not."""
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--skip-version-check", "--address", on]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER, check=False)
+    except subprocess.TimeoutExpired as error:
+        words = f"something listens there, but it did not answer as Ray does within {ANSWER:g} s."
+        raise InputError(f"on={on!r}: {words} {ADVICE}") from error
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["it is not healthy"]
+        raise InputError(f"on={on!r}: no Ray that lets itself be joined: {shortened(lines[-1])} {ADVICE}")
 
 
 def _smallest_machine(ray: Any) -> int:

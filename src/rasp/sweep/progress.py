@@ -80,7 +80,7 @@ class Progress:
     def line(self) -> str:
         parts = [f"{self.done} of {self.total} cells"]
         if self.before:
-            parts.append(f"{self.before} were done before")
+            parts.append(f"{self.before} done before")
         parts += [f"{count} {status}" for status, count in sorted(self.statuses.items()) if status != OK and count]
         left = self.left()
         if left and self.done < self.total:
