@@ -10,7 +10,7 @@ VENV213 := .venv213
 READY := $(VENV)/.ready
 READY213 := $(VENV213)/.ready
 
-.PHONY: demo test test-slow test-213 check format bench bench-times docs-tables reproduce zoo lock clean help
+.PHONY: demo test test-slow test-213 check format bench bench-times bench-sweep sweep-catalogue docs-tables reproduce zoo lock clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -56,6 +56,12 @@ bench: $(READY)  ## speed against a bare forward and against other profilers; wr
 bench-times: $(READY)  ## measured times beside a loop by hand, and torchvision's; writes docs/timing-check.md, docs/timing-torchvision.md
 	$(VENV)/bin/python benchmarks/timing.py --write docs/timing-check.md
 	$(VENV)/bin/python benchmarks/timing_torchvision.py --write docs/timing-torchvision.md
+
+bench-sweep: $(READY)  ## what a sweep costs besides its cells; writes docs/sweep-speed.md
+	$(VENV)/bin/python benchmarks/sweep.py --write docs/sweep-speed.md
+
+sweep-catalogue: $(READY)  ## torchvision's classifiers and 200 of timm in one sweep; writes docs/sweep-catalogue.md
+	$(VENV)/bin/python benchmarks/sweep_catalogue.py --write docs/sweep-catalogue.md
 
 docs-tables: $(READY)  ## counts beside an independent count and beside other tools; writes pages and the picture in docs
 	$(VENV)/bin/python docs/picture.py

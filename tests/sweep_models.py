@@ -98,6 +98,20 @@ def wrong() -> nn.Module:
     raise ValueError("it cannot be built today")
 
 
+def fells() -> nn.Module:
+    """Kills the parent of its parent the first time it is run: on Ray, the worker."""
+    flag = Path(os.environ["SWEEP_TEST_FLAGS"]) / "felled"
+
+    def act() -> None:
+        if not flag.exists():
+            flag.touch()
+            status = Path(f"/proc/{os.getppid()}/stat").read_text()
+            os.kill(int(status.rpartition(")")[2].split()[1]), signal.SIGKILL)
+            time.sleep(1000)
+
+    return _Acting(act)
+
+
 def once() -> nn.Module:
     """Is killed the first time it is run; the folder of SWEEP_TEST_FLAGS remembers."""
     flag = Path(os.environ["SWEEP_TEST_FLAGS"]) / "once"

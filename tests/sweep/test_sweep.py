@@ -13,6 +13,7 @@ from torch import nn
 import rasp
 from rasp.errors import InputError, UnknownName
 from rasp.sweep import Results
+from rasp.sweep.executors import may_start
 from sweep_models import Language, Two, model, net
 
 COLUMNS = ["params", "macs", "flops", "mem_rw"]
@@ -167,6 +168,25 @@ def test_a_trunk_ends_at_its_layer(swept):
     assert found.rows[1]["out_shape"] == (1, 4, 30, 30)
 
 
+@pytest.mark.parametrize("name", ["vgg-f", "squeezenet1-0"])
+def test_trunks_cost_what_the_reports_of_convnet_burden_say(name):
+    found = rasp.sweep(
+        name, scales=[1, 2], batches=128, trunk="features", columns=["flops@burden", "feat_mem@burden"], on="here"
+    )
+    for row, told in zip(found.rows, rasp.zoo.burden_report(name, batch=128, scales=(1, 2)), strict=True):
+        assert (row["height"], row["width"], row["status"]) == (told["input_h"], told["input_w"], "ok")
+        assert row["flops@burden"] == told["flops"]
+        assert row["feat_mem@burden"] == told["feat_mem"]
+
+
+def test_columns_that_a_run_did_not_record_are_counted_anew(swept):
+    assert swept("net").ran == 1
+    more = swept("net", columns=["flops@burden"])
+    assert more.ran == 1
+    assert more.rows[0]["flops@burden"] > 0
+    assert swept("net", columns=["macs", "flops@burden"]).ran == 0
+
+
 def test_a_trunk_by_model_and_one_that_does_not_exist(swept):
     found = swept("net", "strict", trunk={"net": "layer9"})
     assert found.by_name["strict"]["status"] == "ok"
@@ -191,11 +211,57 @@ def test_options_of_a_profile_are_taken(swept):
     assert found.rows[0]["macs_bwd"] == alone.total("macs_bwd") > 0
 
 
-def test_a_measure_that_cannot_be_taken_is_a_row_with_its_reason(swept):
-    found = swept("net", measures="static,timing", devices="cpu,cuda:7")
-    assert {row["status"] for row in found if row["device"] == "cuda:7"} == {"failed"}
+def test_time_is_measured_in_a_cell_of_its_own(swept):
+    found = swept("net", batches="1,2", measures="static,timing", seconds=0.2)
+    for row in found:
+        assert row["status"] == "ok", row["reason"]
+        assert row["ci_low"] <= row["lat"] <= row["ci_high"]
+        assert row["samples"] >= 1
+        assert row["macs"]
+        assert found.profile(row).latency.median == row["lat"]
+    assert found.ran == 4
+    assert swept("net", batches="1,2", seconds=0.2).ran == 0
+
+
+def test_a_device_that_is_not_there_is_a_row_with_its_reason(swept):
+    found = swept("net", measures="static,timing", devices="cpu,cuda:7", seconds=0.2)
+    assert [row["status"] for row in found] == ["ok", "failed"]
     assert found.rows[1]["reason"].startswith("timing: ")
     assert all(row["macs"] for row in found), "what was counted is shown all the same"
+
+
+def test_energy_is_measured_or_it_is_said_why_not(swept):
+    row = swept("net", measures="energy", seconds=0.2).rows[0]
+    assert row["status"] == "ok", row["reason"]
+    assert (row["energy_measured"] is None) == row["reason"].startswith("no energy: ")
+
+
+def test_energy_that_is_estimated_is_a_column(swept):
+    assert swept("net", columns=["energy"]).rows[0]["energy"] > 0
+
+
+def job(timed, device=None):
+    return {"timed": timed, "device": device}
+
+
+@pytest.mark.parametrize(
+    ("new", "running", "may"),
+    [
+        (job(False), [], True),
+        (job(False), [job(False)] * 2, True),
+        (job(False), [job(False)] * 9, False),
+        (job(False), [job(True)], False),
+        (job(True), [], True),
+        (job(True), [job(False)], False),
+        (job(True), [job(True)], False),
+        (job(True, "cuda:0"), [job(True, "cuda:1")], True),
+        (job(True, "cuda:0"), [job(True, "cuda:0")], False),
+        (job(True, "cuda:0"), [job(True, "cpu")], False),
+        (job(True, "cpu"), [job(True, "cuda:0")], False),
+    ],
+)
+def test_timed_cells_bear_no_neighbour_on_their_device(new, running, may):
+    assert may_start(new, running, workers=2) is may
 
 
 # -- formats -----------------------------------------------------------------------------------------------------------

@@ -18,8 +18,12 @@ from .stat import Mode, option
 
 def sweep(
     *models: Annotated[str, option("What to sweep; see rasp --help. timm:resnet* is every model of such a name.")],
-    sizes: Annotated[list[str] | None, option("Heights and widths: 224,600x850 or 128:512:64.")] = None,
-    scales: Annotated[list[str] | None, option("Factors of each model's own size: 0.5:3:0.5.")] = None,
+    sizes: Annotated[
+        list[str] | None, option("Heights and widths: 224,600x850 or 128:512:64.", "--sizes", "--size")
+    ] = None,
+    scales: Annotated[
+        list[str] | None, option("Factors of each model's own size: 0.5:3:0.5.", "--scales", "--scale")
+    ] = None,
     batches: Annotated[list[str] | None, option("Batch sizes.", "--batches", "--batch")] = None,
     tokens: Annotated[list[str] | None, option("Lengths, for models of text.")] = None,
     dtypes: Annotated[list[str] | None, option("What if they were of these dtypes.", "--dtypes", "--dtype")] = None,
@@ -34,12 +38,13 @@ def sweep(
     backward: Annotated[bool, option("Count the backward as well, in train mode.")] = False,
     mode: Annotated[Mode | None, option("eval, train, or as-is: the model's own.")] = None,
     target: Annotated[str | None, option("The machine that memory is predicted for: h200, 24GiB.")] = None,
+    seconds: Annotated[float | None, option("Seconds that a model is timed for.")] = None,
     strict: Annotated[bool, option("A cell with an operator without a rule fails.")] = False,
     out: Annotated[Path | None, option("A folder that keeps every finished cell.", "-o", "--out")] = None,
     table: Annotated[Path | None, option("Write the table: .csv, .parquet, .md, .json, .txt.")] = None,
     format: Annotated[str | None, option("table, md, csv or json, on the screen.", "-f", "--format")] = None,
     on: Annotated[str, option("processes, here, ray, or a Ray address: auto, host:port.")] = "processes",
-    workers: Annotated[int | None, option("Cells at a time; one for each core unless given.")] = None,
+    workers: Annotated[int | None, option("Cells at a time; one for each core.", "--workers", "--jobs", "-j")] = None,
     threads: Annotated[int | None, option("Threads of a cell; 1, of a timed one all cores.")] = None,
     timeout: Annotated[float | None, option("Seconds that a cell may take.")] = None,
     memory: Annotated[str | None, option("Memory that a cell may take: 4GiB.")] = None,
@@ -53,7 +58,7 @@ def sweep(
     """Models over sizes, batches, dtypes and devices, as one table."""
     _check(models, format, table)
     given = words.inputs(input) if input else {"input_shape": None, "dtypes": None}
-    options: dict[str, Any] = {"convention": convention, "mode": mode, "target": target}
+    options: dict[str, Any] = {"convention": convention, "mode": mode, "target": target, "seconds": seconds}
     options = {name: value for name, value in options.items() if value is not None}
     options |= {name: True for name, value in (("backward", backward), ("strict", strict)) if value}
     with _ended_politely():

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from .. import api
-from ..errors import CaptureError, InputError, NotBuiltError, RaspError
+from ..errors import CaptureError, InputError, RaspError
 from ..profile import Profile
 from ..zoo import adapters
 from . import measures
@@ -28,11 +28,11 @@ def measure(job: Mapping[str, Any]) -> Outcome:
     began = time.perf_counter()
     try:
         torch.set_num_threads(job["threads"] or cores(None))
-        measures.switch_on(job["measures"])
+        measures.switch_on(job["columns"])
         profile = _profile(job)
         values = {name: profile.total(name) for name in job["columns"]}
         text = profile.dumps() if job["keep"] else None
-        outcome = Outcome(OK, values=values, profile=text)
+        outcome = Outcome(OK, _unmeasured(job, profile), values=values, profile=text)
     except (MemoryError, RuntimeError, RaspError) as error:
         outcome = Outcome(FAILED, reason(error))
         if _is_memory(error):
@@ -41,6 +41,12 @@ def measure(job: Mapping[str, Any]) -> Outcome:
         outcome = Outcome(FAILED, reason(error))
     outcome.seconds = time.perf_counter() - began
     return outcome
+
+
+def _unmeasured(job: Mapping[str, Any], profile: Profile) -> str:
+    """Why there is no energy, where it was asked for and no meter told any."""
+    is_missing = "energy" in job["measures"] and not profile.energy.available
+    return shortened(f"no energy: {profile.energy.reason or 'no meter'}") if is_missing else ""
 
 
 def reason(error: BaseException) -> str:
@@ -73,8 +79,9 @@ def _profiled(job: Mapping[str, Any], virtual: bool) -> Profile:
     model, taken = _built(job["packet"], job, virtual)
     how: dict[str, Any] = dict(job["options"])
     for name in job["measures"]:
-        _refuse_unbuilt(name)
         how.update(measures.MEASURES[name].options)
+    if measures.need_functions(job["columns"]):
+        how["functions"] = True
     if job["timed"]:
         how["device"] = job["device"] or "cpu"
     if job["dtype"] is not None:
@@ -87,12 +94,6 @@ def _profiled(job: Mapping[str, Any], virtual: bool) -> Profile:
         found = api.profile(trunk, **taken, **how)
     found.info["model"] = f"{type(model).__name__} up to {job['trunk']}"
     return found
-
-
-def _refuse_unbuilt(name: str) -> None:
-    missing = [option for option in measures.MEASURES[name].options if option not in measures.profile_options()]
-    if missing:
-        raise NotBuiltError(f"The measure {name!r} is not built yet: rasp.profile has no {missing[0]}=.")
 
 
 # -- model and inputs --------------------------------------------------------------------------------------------------

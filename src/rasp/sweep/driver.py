@@ -73,7 +73,7 @@ class Driver:
         """Whether a record stands: not one that the machine had a part in, nor one without the columns asked for."""
         if record["status"] != OK:
             return not self.retry_failed and record["status"] not in AGAIN
-        return record["profile"] is not None or set(self.columns) <= set(record["values"])
+        return self.store.answers(record, self.columns)
 
     def _fill(self, at_hand: Cell | None, cells: Iterator[Cell]) -> Cell | None:
         """Start cells while there is room; gives the first that found none."""

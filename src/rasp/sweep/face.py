@@ -22,7 +22,7 @@ from .store import Store
 from .subjects import Described, Subject, subjects
 
 HERE, PROCESSES = "here", "processes"
-OWN = ("inputs", "input_shape", "kwargs", "dtypes", "device", "dtype", "memory", "timing", "energy")
+OWN = ("inputs", "input_shape", "kwargs", "dtypes", "device", "dtype", "memory", "timing", "energy", "keep_trace")
 
 
 def sweep(
@@ -66,7 +66,7 @@ def sweep(
     A cell that raises, dies, takes longer than `timeout` seconds or more than `memory` is a row with its reason; one
     that dies is tried again, `retries` times. `on`: 'processes', 'here' (this process), 'ray' (started here), or the
     address of a Ray cluster, whose `resources` each timed cell then asks for. `shard='2/8'` does the second of eight
-    parts. Other keywords are those of rasp.profile.
+    parts. Other keywords are those of rasp.profile (convention, backward, target, seconds that are timed …).
     """
     asked = measuring.chosen(measures)
     _check_options(options, on)

@@ -8,12 +8,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..columns import COLUMNS, find
+from ..columns import find
 from ..columns import load as load_columns
 from ..conventions import get as get_convention
 from ..errors import InputError, UnknownName
 
 STATIC = ("params", "macs", "flops", "mem_rw", "out_shape")
+TIMING = ("lat", "ci_low", "ci_high", "samples", "FLOPS")
+ENERGY = ("energy_measured", "energy_per_sample", "power")
+ADDONS = {"energy": "energy"}  # columns that are there once an addon is imported
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,6 @@ class Measure:
     columns: tuple[str, ...]
     options: dict[str, Any] = field(default_factory=dict)
     timed: bool = False
-    addon: str = ""
 
 
 MEASURES = {
@@ -32,8 +34,8 @@ MEASURES = {
     for item in (
         Measure("static", STATIC),
         Measure("memory", ("peak",), {"memory": True}),
-        Measure("timing", ("lat", "FLOPS"), {"timing": True}, timed=True),
-        Measure("energy", ("energy",), addon="energy"),
+        Measure("timing", TIMING, {"timing": "whole"}, timed=True),
+        Measure("energy", ENERGY, {"energy": True}, timed=True),
     )
 }
 ON_DEVICE = ("memory",)  # predicted without a device, measured on a CUDA device: then it bears no neighbour
@@ -59,21 +61,26 @@ def profile_options() -> set[str]:
     return set(inspect.signature(profile).parameters) - {"model", "inputs"}
 
 
-def switch_on(measures: Iterable[str]) -> None:
-    """Import the addons whose columns these measures show."""
-    for name in measures:
-        if MEASURES[name].addon:
-            importlib.import_module(f"rasp.addons.{MEASURES[name].addon}")
+def switch_on(columns: Iterable[str]) -> None:
+    """Import the addons that have these columns."""
+    for name in columns:
+        addon = ADDONS.get(name.partition("@")[0])
+        if addon is not None:
+            importlib.import_module(f"rasp.addons.{addon}")
+
+
+def need_functions(columns: Iterable[str]) -> bool:
+    """Whether a column is counted by torch functions as they were called, which are then to be recorded."""
+    return any(get_convention(find(name).convention).level == "function" for name in columns)
 
 
 def columns(measures: Iterable[Measure], given: Any) -> list[str]:
-    """The columns that are asked for, checked; by default those of the measures that this version has."""
+    """The columns that are asked for, checked; by default those of the measures."""
     load_columns()
-    switch_on(measure.name for measure in measures)
     if given is not None:
         words = [word.strip() for word in given.split(",")] if isinstance(given, str) else list(given)
+        switch_on(words)
         for word in words:
             get_convention(find(word).convention)
         return list(dict.fromkeys(words))
-    found = dict.fromkeys(name for measure in measures for name in measure.columns)
-    return [name for name in found if name in COLUMNS]
+    return list(dict.fromkeys(name for measure in measures for name in measure.columns))

@@ -71,19 +71,11 @@ class Results:
             record = self._store.records.get(cell.key)
             ended.append(_ending(record, cell, alone=len(point.cells) == 1))
             if record is not None:
-                values |= {name: value for name, value in self._values(record).items() if value is not None}
+                told = {name: _as_tuples(record["values"].get(name)) for name in self.columns}
+                values |= {name: value for name, value in told.items() if value is not None}
         status = next((status for status, _ in ended if status != OK), OK)
         reason = "; ".join(reason for _, reason in ended if reason)
         return {**dict(zip(AXES, axes)), **values, "status": status, "reason": reason}
-
-    def _values(self, record: Record) -> dict[str, Any]:
-        """A record's columns; those that were not asked for when it was made are read from its profile."""
-        known = record["values"]
-        missing = [name for name in self.columns if name not in known]
-        if missing and record["status"] == OK and record["profile"] is not None:
-            found = load(self._store.profile(record["key"]))
-            known |= {name: found.total(name) for name in missing}
-        return {name: _as_tuples(known.get(name)) for name in self.columns}
 
     # -- formats ---------------------------------------------------------------------------------------------------
 

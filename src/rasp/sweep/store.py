@@ -16,13 +16,14 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..errors import FileError
-from .outcomes import Outcome
+from ..errors import FileError, RaspError
+from ..profile import load
+from .outcomes import OK, Outcome
 
 try:
     import fcntl
@@ -75,8 +76,19 @@ class Store:
     def profile(self, key: str) -> Path:
         return self._path("profiles", key)
 
-    def __iter__(self) -> Iterator[Record]:
-        return iter(self.records.values())
+    def answers(self, record: Record, columns: Sequence[str]) -> bool:
+        """Whether a record tells these columns; those that were not asked for then are read from its profile."""
+        missing = [name for name in columns if name not in record["values"]]
+        if not missing or record["status"] != OK:
+            return True
+        if record["profile"] is None:
+            return False
+        try:
+            found = load(self.profile(record["key"]))
+            record["values"] |= {name: found.total(name) for name in missing}
+        except RaspError:  # its run did not record what they ask for
+            return False
+        return True
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
