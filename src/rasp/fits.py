@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import units
 from .errors import CaptureError, InputError, ModelError
+from .memory import allocators
 from .memory.face import Memory
 from .memory.plan import Settings
 from .memory.targets import Target
@@ -53,7 +54,7 @@ class Fits:
     @property
     def usable(self) -> int:
         """Bytes that each process may allocate."""
-        return self.target.total // self.processes - self.target.context
+        return self.target.shared_by(self.processes)
 
     @property
     def margin(self) -> int:
@@ -114,6 +115,7 @@ def fits(
     if optimizer is not None and not train:
         raise InputError("optimizer= goes with train=True: inference takes no optimiser step.")
     machine = target_of(target)
+    allocators.get(allocator, allocator_settings)
     given = {"dtypes": dtypes, "loss": loss, "dtype": dtype, "autocast": autocast, "optimizer": optimizer}
     settings = Settings(target, allocator, allocator_settings)
     search = _Search(model, inputs, input_shape, kwargs, train, given, settings)
@@ -185,28 +187,30 @@ class _Search:
             return found
 
         low, high = 0, None
-        guess = 1
+        guess, before = 1, LARGEST_BATCH
         while high is None or high - low > 1:
             if guess > LARGEST_BATCH:
                 return low
             low, high = (guess, high) if runs(guess) else (low, guess)
-            guess = self._next(low, high, usable)
+            between = LARGEST_BATCH if high is None else high - low
+            halved, before = 2 * between <= before, between
+            guess = self._next(low, high, usable, halved)
         return low
 
-    def _next(self, low: int, high: int | None, usable: int) -> int:
-        """Where the line through the two nearest batches meets what is usable; the middle where that leads nowhere."""
+    def _next(self, low: int, high: int | None, usable: int, halved: bool) -> int:
+        """Where the line through the two nearest batches meets what is usable, and just beyond it, so that both ends
+        close in; the middle where that did not halve what is left.
+        """
         points = sorted((batch, memory.needed) for batch, memory in self.known.items())
         if len(points) < 2:
             return 2 * max(low, 1) if high is None else (low + high) // 2
-        near = sorted(points, key=lambda point: abs(point[1] - usable))[:2]
-        (b0, n0), (b1, n1) = sorted(near)
+        (b0, n0), (b1, n1) = sorted(sorted(points, key=lambda point: abs(point[1] - usable))[:2])
         line = b0 + int((usable - n0) * (b1 - b0) / (n1 - n0)) if n1 > n0 else 2 * max(low, 1)
         if high is None:
-            return min(max(line, low + 1), 64 * max(low, 1))
-        if line in (low, high) and high - low > 2:
-            line = low + 1 if line == low else high - 1
-        inside = min(max(line, low + 1), high - 1)
-        return inside if inside not in self.known else (low + high) // 2
+            return min(max(line, low) + max(low // 32, 1), 64 * max(low, 1))
+        if not halved:
+            return (low + high) // 2
+        return min(max(line + (line <= low), low + 1), high - 1)
 
     def advice(self, memory: Memory, said: Callable[[str], Any]) -> Iterator[Advice]:
         """What would help, each thing computed by running it; the best first."""

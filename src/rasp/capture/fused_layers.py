@@ -78,7 +78,7 @@ def layer(
     if not fast:
         return _layer(self, src, src_mask, src_key_padding_mask, is_causal)
     x = self.norm1(src) if self.norm_first else src
-    x = inner(x, x, x, attn_mask=src_mask, key_padding_mask=src_key_padding_mask, need_weights=False)[0]
+    x = self.dropout1(inner(x, x, x, attn_mask=src_mask, key_padding_mask=src_key_padding_mask, need_weights=False)[0])
     x.add_(src)
     if not self.norm_first:
         x = self.norm1(x)
@@ -87,7 +87,7 @@ def layer(
         x = self.norm2(x)
     wide = self.linear1(x)
     wide = wide.relu_() if self.activation_relu_or_gelu == 1 else aten.gelu_(wide)
-    x = self.linear2(wide)
+    x = self.dropout2(self.linear2(self.dropout(wide)))  # in evaluation each gives back what it gets
     del wide
     x.add_(before)
     return x if self.norm_first else self.norm2(x)  # type: ignore[no-any-return]

@@ -80,14 +80,16 @@ def make_request(
     args, named = given.arguments(inner, inputs, input_shape, kwargs, dtypes)
     _check_sizes(args, named)
     cast = ambient() if autocast is None else _lower(autocast)
+    compiled = ways is not None and type(model).__name__ == "OptimizedModule"
     return Request(
         inner, args, named, training, bool(backward), optimizer, loss,
         None if dtype is None else _floating(dtype), cast, memo,
-        scatters=isinstance(model, nn.DataParallel), functions=functions, ways=ways,
+        scatters=isinstance(model, nn.DataParallel), functions=functions, ways=ways, notes=[EAGER] if compiled else [],
         checkpointed=checkpointed, probe=probe,
     )  # fmt: skip
 
 
+EAGER = "The model is compiled; its memory is told as it runs eagerly (compiled, it may keep less for the backward)."
 _CALLED = {
     "optimizer": "optimizer= takes a class (torch.optim.AdamW), its name ('adamw'), a function of the parameters "
     "(lambda p: torch.optim.SGD(p, lr=0.1)) or an optimizer of this model.",

@@ -152,7 +152,7 @@ def _on_meta(request: Request) -> Trace:
     if mode.adopted:
         places = sorted({run.stand.modules[int(i)].path or "the model itself" for i in mode.adopted if i})
         request.notes.append(f"Tensors from outside the model were met in {', '.join(places[:5])}: taken as constants.")
-    request.notes.extend(_assumptions(run))
+    request.notes.extend([*_assumptions(run), *mode.notes])
     run.stand.finished(request.model)
     return run.trace(noted, request.notes)
 

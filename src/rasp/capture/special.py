@@ -9,6 +9,7 @@ import torch
 
 from ..errors import InputError
 from .plans import META, Plan
+from .recorder import OPTIMISER
 from .specs import op_spec, wanted_of
 from .values import DependsOnData
 
@@ -19,6 +20,7 @@ Tensor = torch.Tensor
 CPU = torch.device("cpu")
 BALANCED = "Expert routing depends on data: a balanced load was assumed"
 FINITE = "Activations were assumed to be finite, which the model checks"
+ONES = "The optimiser asks for norms of its tensors: 1 was assumed"
 FLEX, FLEX_BACKWARD = "higher_order::flex_attention", "higher_order::flex_attention_backward"
 FILLED = {"aten::zeros_like": 0, "aten::ones_like": 1, "aten::new_zeros": 0, "aten::new_ones": 1}
 FILLED_WITH = {"aten::full_like": 1, "aten::new_full": 2}  # position of the value
@@ -84,7 +86,13 @@ def to_copy(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) ->
 
 
 def item(mode: Propagation, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """`.item()`, bool(), int(), iteration."""
+    """`.item()`, bool(), int(), iteration; an optimiser that asks for a norm is told 1."""
+    if mode.rec.phase == OPTIMISER and args[0].dtype.is_floating_point and args[0].device == META:
+        index = mode.rec.by_address.get(args[0].untyped_storage()._cdata, -1)
+        if index not in mode.values.slots:
+            if ONES not in mode.notes:
+                mode.notes.append(ONES)
+            return 1.0
     return mode.real(args[0], plan.name).item()
 
 

@@ -15,6 +15,7 @@ from ..errors import InputError, UnknownName
 
 Tensor = torch.Tensor
 FUSED, FOREACH = "_get_fused_kernels_supported_devices", "_get_foreach_kernels_supported_devices"
+CAPTURABLE = "_get_capturable_supported_devices"
 
 
 def optimizer_called(name: str) -> type[torch.optim.Optimizer]:
@@ -62,17 +63,18 @@ def supported_here(*, as_on_cuda: bool) -> Iterator[None]:
     """Fused optimizers refuse parameters on meta, where there is nothing to compute: let them through. As on CUDA, an
     optimizer that steps all parameters at once (foreach) there, where nothing else was asked for, does so here.
     """
-    room = sys.modules["torch.optim.optimizer"]
-    more = {FUSED: ["meta"], FOREACH: ["meta", "cpu"] if as_on_cuda else []}
-    known = {name: getattr(room, name) for name in more if hasattr(room, name)}
-    for name, ask in known.items():
+    every = ["meta", "cpu"] if as_on_cuda else []
+    more = {FUSED: ["meta"], FOREACH: every, CAPTURABLE: every}
+    rooms = [room for name, room in sys.modules.items() if name.startswith("torch.optim.")]
+    known = [(room, name, getattr(room, name)) for room in rooms for name in more if hasattr(room, name)]
+    for room, name, ask in known:
         setattr(room, name, partial(_with_more, ask, more[name]))
     try:
         yield
     finally:
-        for name, ask in known.items():
+        for room, name, ask in known:
             setattr(room, name, ask)
 
 
-def _with_more(ask: Any, more: list[str]) -> list[str]:
-    return [*ask(), *more]
+def _with_more(ask: Any, more: list[str], *args: Any, **kwargs: Any) -> list[str]:
+    return [*ask(*args, **kwargs), *more]

@@ -1,7 +1,8 @@
 """Targets: machines that memory is predicted for. Any number of bytes is a target as well.
 
-Of the memory that a driver gives to programs a process also needs some for its context and its libraries' code
-(`context`); what is left can be allocated.
+Of what a card has its driver keeps some (`driver`: an H100 of 81,559 MiB shows programs 79.1 GiB, an RTX 4090 of 24,564
+MiB 23.65 GiB, as PyTorch's messages on lack of memory say); each process also needs some for its context and its
+libraries' code (`context`). What is left can be allocated.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ MIB = 1 << 20
 DECIMAL = {f"{prefix}b": 10**power for prefix, power in (("", 0), ("k", 3), ("m", 6), ("g", 9), ("t", 12))}
 BINARY = {prefix + end: 1 << power for prefix, power in zip("kmgt", (10, 20, 30, 40)) for end in ("", "i", "ib")}
 UNITS = DECIMAL | BINARY
+DRIVER = 350 * MIB
 CONTEXT = 600 * MIB  # CUDA context, cuBLAS and cuDNN code and cuBLAS' workspace of a process that trains
 
 
@@ -26,12 +28,17 @@ class Target:
     name: str
     total: int
     context: int = CONTEXT
+    driver: int = 0
     generation: str = ""  # whose workspaces and attention are meant; "" where it is a plain limit
     measured: bool = False  # the generation's workspaces were measured, not taken from another one
 
     @property
     def usable(self) -> int:
-        return max(self.total - self.context, 0)
+        return self.shared_by(1)
+
+    def shared_by(self, processes: int) -> int:
+        """Bytes that each of so many processes may allocate."""
+        return max((self.total - self.driver) // processes - self.context, 0)
 
 
 MEASURED = ("hopper",)
@@ -52,7 +59,9 @@ def target(given: str | int | Target) -> Target:
             raise InputError(
                 f"How much memory {name!r} has depends on what is plugged in: give a size, as in target='64GiB'."
             )
-        return Target(name, found.memory, generation=found.generation, measured=found.generation in MEASURED)
+        kept = min(DRIVER + found.memory // 500, found.memory // 50)
+        known = found.generation in MEASURED
+        return Target(name, found.memory, driver=kept, generation=found.generation, measured=known)
     size = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?i?b?)\s*", given.lower())
     if size and (size[2] in UNITS or not size[2]):
         return _limit(given, int(float(size[1]) * UNITS.get(size[2], 1)))
