@@ -80,7 +80,8 @@ def test_expandable_segments_grow() -> None:
 @pytest.mark.parametrize(
     ("settings", "asked", "counted"),
     [
-        ("roundup_power2_divisions:4", 1200, 1536), ("roundup_power2_divisions:4", 2100, 2560), ("roundup_power2_divisions:4", 1100 * 1024, 1280 * 1024),
+        ("roundup_power2_divisions:4", 1200, 1536), ("roundup_power2_divisions:4", 2100, 2560),
+        ("roundup_power2_divisions:4", 1100 * 1024, 1280 * 1024),
         ("roundup_power2_divisions:[1:4,>:1]", 5 * MIB, 5 * MIB), ("", 5 * MIB, 5 * MIB),
         ("roundup_power2_divisions:4", 5 * MIB + 512, 6 * MIB),
     ],
