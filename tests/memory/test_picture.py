@@ -74,7 +74,7 @@ def test_heights_are_drawn_in_eighths() -> None:
 
 
 def test_it_says_whether_it_fits() -> None:
-    assert "fits into 139.82 GiB" in str(trained().memory)
+    assert "fits into 139.19 GiB" in str(trained().memory)
     assert "does not fit into 1.00 MiB" in str(trained("1MiB").memory)
 
 
