@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
+import rasp
 from peers import tools
 from peers.comparing import compare
 from peers.layers import LAYERS
@@ -61,3 +62,18 @@ def test_a_tool_prints_what_its_convention_gives(name: str, build: Callable[[], 
 def test_the_tools_are_all_there() -> None:
     assert set(TOOLS) == {"deepspeed", "fvcore", "ptflops", "thop", "thoplw-2024", "torch", "torchinfo"}
     assert len(MODELS) + len(LAYERS) >= 60
+
+
+@pytest.mark.parametrize("name", ["modules held", "recurrent layers", "2-D layers", "attention", "embeddings", "LSTM"])
+def test_the_summary_is_torchinfos_to_the_letter(name: str) -> None:
+    torchinfo = pytest.importorskip("torchinfo")
+    build = {**LAYERS, **MODELS}[name]
+    every = ("input_size", "output_size", "num_params", "params_percent", "kernel_size", "mult_adds", "trainable")
+    for depth, columns, rows in ((3, ("output_size", "num_params"), ("depth",)), (9, every, ("depth", "var_names"))):
+        model, inputs = build()
+        theirs = torchinfo.summary(
+            model, input_data=inputs, depth=depth, col_names=columns, row_settings=rows, mode="eval", verbose=0
+        )
+        model, inputs = build()
+        ours = rasp.profile(model, inputs).text("summary", depth=depth, columns=columns, rows=rows)
+        assert ours == str(theirs).replace("Units.MEGABYTES", "M")  # a unit it does not spell on today's Python

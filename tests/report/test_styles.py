@@ -99,6 +99,16 @@ def test_latencies_are_shown_where_they_are_given(nested: rasp.Profile):
         nested.text("tids", latencies={"blocks.0": -1.0})
 
 
+def test_row_settings_of_torchinfo_give_its_layout(nested: rasp.Profile):
+    settings = ("depth", "var_names", "ascii_only")
+    text = nested.text("tree", depth=2, rows=settings, columns=["output_size", "mult_adds"])
+    assert text == nested.text("summary", depth=2, rows=settings, columns=["output_size", "mult_adds"])
+    assert "Layer (type (var_name):depth-idx)" in text
+    assert nested.text("tree", rows=["depth"]) == nested.text("summary")
+    with pytest.raises(rasp.UnknownName, match="row setting"):
+        nested.text("tree", rows=["names"])
+
+
 @pytest.mark.parametrize("name", ["tids", "repr"])
 def test_depths(nested: rasp.Profile, name: str):
     assert "(blocks)" not in nested.text(name, depth=0)
