@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from . import units
@@ -54,7 +54,8 @@ class Kernels:
         """From what a profile keeps; None where nothing was recorded."""
         if not kept:
             return None
-        rows = [Row(*row) for row in kept["rows"]]
+        known = (Row(*row) for row in kept["rows"])
+        rows = [row._replace(seconds=on_grid(row.seconds), gap=on_grid(row.gap)) for row in known]
         passes = [Pass(*item) for item in kept["passes"]]
         host = {(call, phase): float(took) for call, phase, took in kept["host"]}
         graph = [float(value) for value in kept.get("graph", ())]
@@ -125,6 +126,11 @@ class Kernels:
                     known.setdefault(row.call, []).append(row)
             self.__dict__["_by_call"] = known
         return known
+
+    def of_operators(self, chosen: Callable[[str], bool]) -> Kernels:
+        """The kernels of modules' operators with certain names, as if all were of one call, 0."""
+        rows = [row._replace(call=0) for row in self.rows if row.call is not None and chosen(row.op)]
+        return replace(self, rows=rows, host={})
 
     def by_op(self) -> list[dict[str, Any]]:
         """Seconds, kernels and share of each operator, dearest first."""

@@ -11,6 +11,7 @@ from .ledger import Ledger
 from .records import PHASES
 
 OWN_NAMES_SHOWN = 4
+BETWEEN = "(between operators)"  # kernels of what a capture does not record: autograd's sums, allocations, views
 
 
 @dataclass(slots=True, eq=False)
@@ -121,6 +122,8 @@ def by_operator(ledger: Ledger) -> list[Part]:
                 part = found.setdefault(name, Part("op", name, "", counts=tuple({} for _ in PHASES)))
                 if part.counts is not None:
                     part.counts[phase][spec] = part.counts[phase].get(spec, 0) + times
+    if ledger.kernels is not None:
+        found[BETWEEN] = Part("op", BETWEEN, "", counts=tuple({} for _ in PHASES))
     return list(found.values())
 
 

@@ -33,7 +33,7 @@ def launch(start: int, number: int, link: int = 0) -> Event:
 
 
 def homes(found: Attributed) -> dict[str, Home]:
-    return {piece.name: piece.home for piece in found.pieces}
+    return {piece.name: piece.home._replace(within=()) for piece in found.pieces}
 
 
 def test_a_kernel_belongs_to_the_innermost_call_and_operator() -> None:
@@ -52,6 +52,11 @@ def test_a_kernel_belongs_to_the_innermost_call_and_operator() -> None:
         "elementwise": Home(0, "forward", "aten::add"),
         "bias": Home(1, "forward", "aten::conv2d"),
     }
+
+
+def test_operators_around_an_operator() -> None:
+    found = ran(call(0, 0, 99), op("a", 1, 90, 1), op("b", 2, 80, 2), op("c", 3, 70, 3), kernel("k", 200, 210, 3))
+    assert found.pieces[0].home == Home(0, "forward", "c", ("b", "a"))
 
 
 def test_work_of_no_operator_and_no_call() -> None:

@@ -82,7 +82,7 @@ def missing(found: rasp.Profile, *, but: tuple[str, ...] = ()) -> Counter[Any]:
     trace = found.trace
     seen = Counter[Any]()
     for row in found.kernels.rows if found.kernels else ():
-        seen[row.call, row.phase, row.op] += round(row.times)
+        seen[row.call, row.phase, row.kernel] += round(row.times)  # on the host every operator stands for itself
     asked = Counter((op.owner, PHASES[op.phase], trace.specs[op.spec].name) for op in trace.ops)
     return Counter({key: times - seen[key] for key, times in asked.items() if times > seen[key] and key[2] not in but})
 
@@ -129,6 +129,18 @@ def test_rows_sum_to_the_total_exactly(tmp_path: Path) -> None:
     assert kernels.on == "host"
     assert kernels.graph_latency is None
     assert "host" in str(found.table(columns=["name", "kernel_time"]))
+
+
+def test_operators_have_the_names_of_the_capture() -> None:
+    found = recorded(convolutions, (2, 3, 8, 8), backward=True)
+    for column, ops in (("kernel_time", ("convolution", "batch_norm", "relu", "addmm")),
+                        ("kernel_time_bwd", ("convolution_backward", "batch_norm_backward", "mm"))):  # fmt: skip
+        report = found.by_op(columns=["name", column])
+        rows = {report.value(row, "name"): report.value(row, column) for row in report.rows}
+        assert all(rows[name] > 0 for name in ops), rows
+        assert sum(rows.values()) == report.total.values[1]
+        assert rows["(between operators)"] < 0.8 * report.total.values[1]
+    assert "aten::convolution" in {row["op"] for row in found.kernels.by_op()}
 
 
 def test_pytorchs_own_trace_is_kept_beside_the_profile(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..kernels import Kernels
+from ..parts import BETWEEN, operator_name
 from . import COLUMNS, Column, Form
 
 if TYPE_CHECKING:
@@ -16,15 +17,27 @@ FORWARD, BACKWARD = ("forward",), ("backward", "recompute")
 Ask = Callable[[Kernels, int], float | int]
 
 
-def _of(name: str, title: str, doc: str, unit: str, form: Form, phases: tuple[str, ...], ask: Ask) -> None:
+def _named(part: Part, view: View) -> Callable[[str], bool]:
+    """Whether an operator is of a row of a table by operator; those that no row is for are of the last."""
+    if part.name != BETWEEN:
+        return lambda op: operator_name(op) == part.name
+    known = {operator_name(spec.name) for spec in view.trace.specs}
+    return lambda op: operator_name(op) not in known
+
+
+def _of(
+    name: str, title: str, doc: str, unit: str, form: Form, phases: tuple[str, ...], ask: Ask, *, by_op: bool = True
+) -> None:
     """Register a sum over the calls of a part; the total is that of all calls."""
 
     def value(part: Part, view: View) -> float | int | None:
         kernels = view.ledger.kernels
-        if kernels is None or part.counts is not None or part.kind in ("phase", "remainder"):
+        if kernels is None or part.kind in ("phase", "remainder"):
             return None
         if not any(row.phase in phases for row in kernels.rows):
             return None
+        if part.counts is not None:
+            return ask(kernels.of_operators(_named(part, view)), 0) if by_op else None
         entries = None if part.whole else {entry.index for entry in part.entries}
         homes = view.ledger.homes_of_calls
         return sum(ask(kernels, call) for call, home in homes.items() if entries is None or home in entries)
@@ -52,5 +65,5 @@ _of(
 _of(
     "host_time", "host time", "Time in which the host ran its forward, that of the modules inside it left out, under "
     "torch.profiler.", "s", "time", FORWARD,
-    lambda kernels, call: kernels.hosted(call, FORWARD),
+    lambda kernels, call: kernels.hosted(call, FORWARD), by_op=False,
 )  # fmt: skip

@@ -43,7 +43,8 @@ class Home(NamedTuple):
 
     call: int | None
     phase: str  # forward, backward, recompute, optimiser, outside
-    op: str = ""
+    op: str = ""  # the innermost operator
+    within: tuple[str, ...] = ()  # the operators around it, from the inside out
 
 
 OUTSIDE = Home(None, "outside")
@@ -154,18 +155,21 @@ class _Nest:
         return self.homes[number]
 
     def _home(self, number: int) -> Home:
-        own = self.events[number].name if self.events[number].kind == "op" else ""
-        at = number
-        while at >= 0:
+        names: list[str] = []
+        found, at = OUTSIDE, number
+        while at >= 0 and found is OUTSIDE:
             event = self.events[at]
             if event.kind == "call":
-                return Home(event.call, "recompute" if self._in_backward(self.parents[at]) else "forward", own)
-            if event.name.startswith(NODE):
-                return Home(self._maker_of(at), "backward", own)
-            if event.name.startswith(OPTIMISER):
-                return Home(None, "optimiser", own)
+                found = Home(event.call, "recompute" if self._in_backward(self.parents[at]) else "forward")
+            elif event.name.startswith(NODE):
+                found = Home(self._maker_of(at), "backward")
+            elif event.name.startswith(OPTIMISER):
+                found = Home(None, "optimiser")
+            elif event.kind == "op":
+                names.append(event.name)
             at = self.parents[at]
-        return OUTSIDE._replace(op=own)
+        own = self.events[number].name if self.events[number].kind == "op" else ""
+        return found._replace(op=own, within=tuple(names[1:]))
 
     def _in_backward(self, number: int) -> bool:
         while number >= 0:

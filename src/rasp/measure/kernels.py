@@ -21,7 +21,8 @@ from torch.profiler import ProfilerActivity
 
 from ..errors import FileError, MeterError
 from ..kernels import Row
-from ..records import Trace
+from ..parts import operator_name
+from ..records import PHASES, Trace
 from .attribution import Attributed, Event, Home, Kind, attribute
 from .graphs import graph_latency
 from .progress import Progress
@@ -81,7 +82,7 @@ def measured_kernels(
     if not passes:
         raise MeterError(NO_EVENTS)
     on_device = any(event.kind == "kernel" for event in events)
-    found = kept(passes, calls_of(events, trace, Matching(trace, subject)))
+    found = kept(passes, calls_of(events, trace, Matching(trace, subject)), named(trace))
     return {**found, "device": subject.device.name, "on": "device" if on_device else "host"}
 
 
@@ -202,7 +203,21 @@ def _passes(events: Iterable[Event]) -> Iterator[list[tuple[Event, int, bool]]]:
         yield found
 
 
-def kept(passes: list[Attributed], calls: dict[int, int]) -> dict[str, Any]:
+def named(trace: Trace) -> Callable[[Home], str]:
+    """What the capture calls the operator of a home: of those around each other, the innermost that it has there."""
+    known: dict[tuple[int, str], set[str]] = {}
+    for op in trace.ops:
+        known.setdefault((op.owner, PHASES[op.phase]), set()).add(operator_name(trace.specs[op.spec].name))
+
+    def name(home: Home) -> str:
+        phase = "forward" if home.phase == "recompute" else home.phase
+        there = known.get((-1 if home.call is None else home.call, phase), set())
+        return next((one for one in (home.op, *home.within) if operator_name(one) in there), home.op)
+
+    return name
+
+
+def kept(passes: list[Attributed], calls: dict[int, int], name: Callable[[Home], str]) -> dict[str, Any]:
     """The work of all passes as rows, each an average over passes, and times of each pass."""
     rows: dict[tuple[int | None, str, str, str], list[float]] = {}
     host: dict[tuple[int | None, str], float] = {}
@@ -211,7 +226,7 @@ def kept(passes: list[Attributed], calls: dict[int, int]) -> dict[str, Any]:
     for one in passes:
         for piece in one.pieces:
             home = _placed(piece.home, calls)
-            row = rows.setdefault((home.call, home.phase, home.op, piece.name), [0.0, 0.0, 0.0])
+            row = rows.setdefault((home.call, home.phase, name(home), piece.name), [0.0, 0.0, 0.0])
             row[0] += share
             row[1] += piece.took * SECOND * share
             row[2] += piece.gap * SECOND * share
