@@ -123,6 +123,14 @@ def test_every_number_of_a_page_that_was_printed_is_compared():
     assert "| 114 × 114 | 2 × 2 × 256 |" in page
 
 
+def test_points_are_named_by_what_tells_them_apart():
+    def called(name):
+        return Subject(name, "f", "", "", 1, 1, 1, 1, 1, 1, [])
+
+    names = [point.name for point in _measured.points([called(n) for n in ("timm:a", "timm:b", "torchvision:b", "c")])]
+    assert names == ["a", "timm:b", "torchvision:b", "c"]
+
+
 def test_parameters_of_layers_that_never_ran_are_shown():
     import torch
 

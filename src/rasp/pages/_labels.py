@@ -52,7 +52,7 @@ def placed(
     """
     taken = [around(spot) for spot in spots]
     found: list[Box | None] = [None] * len(spots)
-    strokes = list(lines)
+    strokes = list(lines)  # of families, then twice those from labels to their points: they count double
     for at in sorted(range(len(spots)), key=lambda index: (-_crowd(spots, index), index)):
         options = [box for box in _options(spots[at], sizes[at]) if box.within(frame)]
         free = [box for box in options if not any(box.meets(other) for other in taken)]
@@ -61,7 +61,7 @@ def placed(
             found[at] = best
             taken.append(Box(best.left - PAD, best.top - PAD, best.right + PAD, best.bottom + PAD))
             if far(best, spots[at]):
-                strokes.append((spots[at], best.nearest(spots[at])))
+                strokes += [(spots[at], best.nearest(spots[at]))] * 2
     return found
 
 

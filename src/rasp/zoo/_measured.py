@@ -174,8 +174,10 @@ def results() -> Iterator[Point]:
 
 
 def points(subjects: Sequence[Subject]) -> list[Point]:
-    """Subjects as points of a scatter."""
-    return [Point(s.name, s.family, float(s.macs), float(s.params)) for s in subjects if s.macs]
+    """Subjects as points of a scatter, by what stands after the colon where that tells them apart."""
+    short = [s.name.rpartition(":")[2] for s in subjects]
+    names = [name if short.count(name) == 1 else s.name for name, s in zip(short, subjects)]
+    return [Point(name, s.family, float(s.macs), float(s.params)) for name, s in zip(names, subjects) if s.macs]
 
 
 def gathered(
