@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from threading import RLock
 from typing import Generic, TypeVar
 
 from .errors import RaspError, UnknownName
@@ -37,3 +39,21 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __len__(self) -> int:
         return len(self._items)
+
+
+def once(load: Callable[[], None]) -> Callable[[], None]:
+    """A loader that runs once; other threads wait until it is through, what it loads itself does not."""
+    lock = RLock()
+    steps: list[str] = []
+
+    @wraps(load)
+    def loading() -> None:
+        if len(steps) == 2:
+            return
+        with lock:
+            if not steps:
+                steps.append("begun")
+                load()
+                steps.append("done")
+
+    return loading

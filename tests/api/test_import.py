@@ -54,3 +54,18 @@ assert [c.name for c in rasp.conventions()] and rasp.conventions.get("rasp")
 """
     run(program)
     run("import rasp\nassert rasp.columns() and rasp.conventions()\nfrom rasp.columns import column")
+
+
+def test_threads_that_ask_first_wait_for_the_lists() -> None:
+    program = """
+import sys, threading
+import rasp
+sys.setswitchinterval(1e-6)
+found = []
+def ask():
+    found.append((len(rasp.columns()), len(rasp.conventions())))
+threads = [threading.Thread(target=ask) for _ in range(8)]
+[t.start() for t in threads], [t.join() for t in threads]
+print(len(found), len(set(found)))
+"""
+    assert run(program).split() == ["8", "1"]

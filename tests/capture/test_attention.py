@@ -132,8 +132,8 @@ def test_masks_that_do_not_fit_are_the_models_error():
         except RuntimeError:
             with pytest.raises(rasp.ModelError):
                 run(lambda m, q, mask=mask, how=how: attend(q, q, q, attn_mask=mask, **how), q)
-        else:  # some releases of torch let it pass
-            assert torch.__version__ < "2.12"
+        else:  # some releases of torch let it pass: then so does the run for real
+            run(lambda m, q, mask=mask, how=how: attend(q, q, q, attn_mask=mask, **how), q)
 
 
 def test_the_kernel_a_user_forces_makes_no_difference():

@@ -125,6 +125,7 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.skipif(not torch.backends.cuda.is_built(), reason="this build of torch knows no kernels of a GPU")
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dtype", [BF16, HALF], ids=["bfloat16", "float16"])
 def test_a_function_gives_the_dtype_it_has_under_autocast_on_a_gpu(name, dtype):

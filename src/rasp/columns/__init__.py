@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError, UnknownName
 from ..records import PHASES, OpSpec, TensorInfo
-from ..registry import Registry
+from ..registry import Registry, once
 from ..rules import Work
 
 if TYPE_CHECKING:
@@ -167,16 +167,11 @@ def _addons() -> list[str]:
     return [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent.parent / "addons")])]
 
 
-_loaded = False
-
-
+@once
 def load() -> None:
     """Import every file of this folder once."""
-    global _loaded
-    if not _loaded:
-        _loaded = True
-        for module in pkgutil.iter_modules(__path__):
-            importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
 
 
 def _doc(function: Callable[..., Any]) -> str:

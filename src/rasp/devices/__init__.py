@@ -37,7 +37,7 @@ from typing import Any, ClassVar, TypeVar
 from ..errors import InputError, MeterError
 from ..meters import Meter as Meter
 from ..meters import advanced as advanced
-from ..registry import Registry
+from ..registry import Registry, once
 from . import _host
 from ._sheet import DEFAULT_MACHINE as DEFAULT_MACHINE
 from ._sheet import SHEET as SHEET
@@ -163,17 +163,12 @@ def usable(given: Any = "cpu") -> Device:
     return found
 
 
-_loaded = False
-
-
+@once
 def load() -> None:
     """Import every device's file once; names with _ are what they share."""
-    global _loaded
-    if not _loaded:
-        _loaded = True
-        for module in pkgutil.iter_modules(__path__):
-            if not module.name.startswith("_"):
-                importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.iter_modules(__path__):
+        if not module.name.startswith("_"):
+            importlib.import_module(f"{__name__}.{module.name}")
 
 
 def remarks(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> list[str]:

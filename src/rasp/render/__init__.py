@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FileError, InputError, UnknownName
-from ..registry import Registry
+from ..registry import Registry, once
 from ..report import Report
 
 Render = Callable[[Report], str | bytes]
@@ -49,17 +49,12 @@ def format(name: str, suffix: str | None = None) -> Callable[[Render], Render]:
     return register
 
 
-_loaded = False
-
-
+@once
 def load() -> None:
     """Import every file of this folder once."""
-    global _loaded
-    if not _loaded:
-        _loaded = True
-        _load_rich()
-        for module in pkgutil.iter_modules(__path__):
-            importlib.import_module(f"{__name__}.{module.name}")
+    _load_rich()
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
 
 
 def _load_rich() -> None:

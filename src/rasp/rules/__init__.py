@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from ..errors import RuleError
 from ..records import OpSpec, leaves
+from ..registry import once
 
 Rule = Callable[[OpSpec], "Work | None"]
 R = TypeVar("R", bound=Callable[..., Any])
@@ -138,16 +139,11 @@ def find(spec: OpSpec) -> Rule | None:
     return RULES.get(f"{spec.name}.{spec.overload}") or RULES.get(spec.name)
 
 
-_loaded = False
-
-
+@once
 def load() -> None:
     """Import every file of this folder once."""
-    global _loaded
-    if not _loaded:
-        _loaded = True
-        for module in pkgutil.iter_modules(__path__):
-            importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
 
 
 def work_of(spec: OpSpec) -> Work | None:

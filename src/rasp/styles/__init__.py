@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..registry import Registry
+from ..registry import Registry, once
 
 if TYPE_CHECKING:
     from ..profile import Profile
@@ -40,16 +40,11 @@ def style(name: str, convention: str | None = None) -> Callable[[Style], Style]:
     return register
 
 
-_loaded = False
-
-
+@once
 def load() -> None:
     """Import every file of this folder once."""
-    global _loaded
-    if not _loaded:
-        _loaded = True
-        for module in pkgutil.iter_modules(__path__):
-            importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
 
 
 def get(name: str) -> Style:

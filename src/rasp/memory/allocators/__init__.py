@@ -17,7 +17,7 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...registry import Registry
+from ...registry import Registry, once
 
 A = TypeVar("A", bound="type[Allocator]")
 
@@ -85,13 +85,8 @@ def get(name: str, settings: str = "") -> Allocator:
     return ALLOCATORS[name](settings)
 
 
-_loaded = False
-
-
+@once
 def load() -> None:
     """Import every file of this folder once."""
-    global _loaded
-    if not _loaded:
-        _loaded = True
-        for module in pkgutil.iter_modules(__path__):
-            importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
