@@ -168,15 +168,19 @@ def test_a_trunk_ends_at_its_layer(swept):
     assert found.rows[1]["out_shape"] == (1, 4, 30, 30)
 
 
-@pytest.mark.parametrize("name", ["vgg-f", "squeezenet1-0"])
-def test_trunks_cost_what_the_reports_of_convnet_burden_say(name):
+@pytest.mark.parametrize(("name", "trunk"), [("vgg-f", "features"), ("vgg-m", "auto"), ("resnet-50", "auto")])
+def test_trunks_cost_what_the_reports_of_convnet_burden_say(name, trunk):
     found = rasp.sweep(
-        name, scales=[1, 2], batches=128, trunk="features", columns=["flops@burden", "feat_mem@burden"], on="here"
+        name, scales=[0.5, 2], batches=128, trunk=trunk, columns=["flops@burden", "feat_mem@burden"], on="here"
     )
-    for row, told in zip(found.rows, rasp.zoo.burden_report(name, batch=128, scales=(1, 2)), strict=True):
+    for row, told in zip(found.rows, rasp.zoo.burden_report(name, batch=128, scales=(0.5, 2)), strict=True):
         assert (row["height"], row["width"], row["status"]) == (told["input_h"], told["input_w"], "ok")
         assert row["flops@burden"] == told["flops"]
         assert row["feat_mem@burden"] == told["feat_mem"]
+
+
+def test_a_model_without_a_trunk_of_its_own_says_so(swept):
+    assert "no trunk of its own" in swept("net", trunk="auto").rows[0]["reason"]
 
 
 def test_columns_that_a_run_did_not_record_are_counted_anew(swept):

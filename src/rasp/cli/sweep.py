@@ -31,7 +31,7 @@ def sweep(
     measures: Annotated[list[str] | None, option("static, memory, timing, energy.")] = None,
     columns: Annotated[list[str] | None, option("Columns, with commas; see rasp columns.", "-c", "--columns")] = None,
     convention: Annotated[str | None, option("A way of counting; see rasp conventions.")] = None,
-    trunk: Annotated[str | None, option("Run the models up to this layer.")] = None,
+    trunk: Annotated[str | None, option("Run the models up to this layer; auto: as reported.")] = None,
     input: Annotated[
         list[str] | None, option("Shape with its batch, where a model tells none.", "-i", "--input")
     ] = None,

@@ -20,7 +20,7 @@ from .executors import cores
 from .outcomes import FAILED, MEMORY, NO_MEMORY, OK, Outcome, shortened
 from .outcomes import size as size_of
 from .subjects import unpickled
-from .trunk import Trunk
+from .trunk import AUTO, Trunk, own_trunk
 
 
 def measure(job: Mapping[str, Any]) -> Outcome:
@@ -86,7 +86,9 @@ def _profiled(job: Mapping[str, Any], virtual: bool) -> Profile:
         how["device"] = job["device"] or "cpu"
     if job["dtype"] is not None:
         how["dtype"] = job["dtype"]
-    if job["trunk"] is None:
+    if job["trunk"] == AUTO:
+        model = own_trunk(model, job["packet"].get("words"))
+    if job["trunk"] in (None, AUTO):
         return api.profile(model, **taken, **how)
     trunk = Trunk(model, job["trunk"])
     found = api.profile(trunk, **taken, **how)

@@ -6,8 +6,21 @@ from typing import Any
 
 from torch import nn
 
+from .. import zoo
 from ..errors import InputError, UnknownName
 from ..profile import Profile
+
+AUTO = "auto"  # in place of a layer: the trunk that a built-in model has in the reports of convnet-burden
+
+
+def own_trunk(model: nn.Module, words: str | None) -> nn.Module:
+    """The part of a built-in model that its reference names as its trunk."""
+    reference = zoo.REFERENCES[words] if words in zoo.REFERENCES else None
+    if reference is None or reference.trunk is None:
+        raise InputError(
+            f"{words or type(model).__name__} has no trunk of its own: name the layer up to which it is run."
+        )
+    return reference.trunk(model)
 
 
 class _Reached(BaseException):
