@@ -59,8 +59,9 @@ def sweep(
     `models`: names as the command line has them ('torchvision:resnet50', 'timm:resnet*', 'file.py:factory'), functions
     that make a model, models, a list of these or a dict of names. `sizes` are heights and widths (224, (600, 850),
     '128:512:64'), `scales` factors of each model's own (True: 0.5, 1 … 3), for models of images; `tokens` lengths, for
-    those of text. `trunk` names the layer up to which a model is run (a dict: by model; 'auto': a built-in model's own).
-    `measures`: static, memory, timing, energy. `input_shape` (batch included; a dict: by model) is for models that do not tell what they take.
+    those of text. `trunk` names the layer up to which a model is run (a dict: by model; 'auto': that of a built-in
+    model). `measures`: static, memory, timing, energy. `input_shape` (batch included; a dict: by model) is for models
+    that do not tell what they take.
 
     With `out`, a folder, what is done stays done: the same sweep goes on where it was ended, however that happened.
     A cell that raises, dies, takes longer than `timeout` seconds or more than `memory` is a row with its reason; one

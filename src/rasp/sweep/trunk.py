@@ -15,12 +15,11 @@ AUTO = "auto"  # in place of a layer: the trunk that a built-in model has in the
 
 def own_trunk(model: nn.Module, words: str | None) -> nn.Module:
     """The part of a built-in model that its reference names as its trunk."""
-    reference = zoo.REFERENCES[words] if words in zoo.REFERENCES else None
-    if reference is None or reference.trunk is None:
-        raise InputError(
-            f"{words or type(model).__name__} has no trunk of its own: name the layer up to which it is run."
-        )
-    return reference.trunk(model)
+    trunk = zoo.get(words).trunk if words is not None and words in zoo.REFERENCES else None
+    if trunk is None:
+        title = words or type(model).__name__
+        raise InputError(f"{title} has no trunk of its own: name the layer up to which it is run.")
+    return trunk(model)
 
 
 class _Reached(BaseException):
