@@ -92,9 +92,17 @@ def beside_hand(name: str, device: str, batch: int, runs: int, rounds: int) -> d
         "remainder": median([one.remainder / one.latency.median for one in found]),
         "exact": all(map(exact, found)),
         "limit": LIMITS[device.partition(":")[0]],
-        "call": 1e6 * found[-1].samples.instrument.get("call", 0.0),
-        "remarks": dict.fromkeys(remark for one in found for remark in one.samples.remarks),
+        "doors": doors(found[-1]),
+        "remarks": sorted({remark.partition(":")[0] for one in found for remark in one.samples.remarks}),
     }
+
+
+def doors(found: rasp.Profile) -> str:
+    """How many clocks there are, and what they cost by themselves, where the host's clock can tell."""
+    calls, each = len(found.samples.time.calls), found.samples.instrument.get("call")
+    if each is None:
+        return f"{calls}"
+    return f"{calls} × {1e6 * each:.0f} ns = {calls * each / found.latency.median:.2%}"
 
 
 def exact(found: rasp.Profile) -> bool:
@@ -114,22 +122,23 @@ def hand(runs: int, rounds: int) -> list[str]:
         f"Medians in milliseconds, of {runs} runs by rasp in {rounds} rounds, a loop by hand before and after each",
         "round, in one process. *rasp / hand*: the median over rounds of rasp's latency to that of the loops around;",
         "*noise*: how far loops one after the other lie apart; *within*: no further off than that, or than 1 %.",
-        "*Watching*: how much longer runs take with a clock at every door. *Remainder*: what no module accounts for.",
+        "*Watching*: how much longer runs take with a clock at every door; *clocks*: what those cost by themselves.",
+        "*Remainder*: what no module accounts for.",
         "",
-        "| model | by hand | rasp | rasp / hand | noise | within | watching | limit | remainder | sums exactly |",
-        "| :-- | --: | --: | --: | --: | :-- | --: | --: | --: | :-- |",
+        "| model | by hand | rasp | rasp / hand | noise | within | watching | limit | clocks | remainder | exact sum |",
+        "| :-- | --: | --: | --: | --: | :-- | --: | --: | :-- | --: | :-- |",
     ]
-    said: dict[str, None] = {}
+    said = []
     for name, device, batch in cases:
         say(f"{name} on {device}, batch {batch}")
         row = beside_hand(name, device, batch, runs, rounds)
         lines.append(
             f"| {row['model']} | {row['by hand']:.2f} | {row['rasp']:.2f} | {row['ratio']:.3f} | ±{row['noise']:.1%} | "
             f"{'yes' if row['within'] else 'NO'} | {row['watching']:+.1%} | {row['limit']:.0%} | "
-            f"{row['remainder']:+.2%} | {'yes' if row['exact'] else 'NO'} |"
+            f"{row['doors']} | {row['remainder']:+.2%} | {'yes' if row['exact'] else 'NO'} |"
         )
-        said |= {f"- {row['model']}: {remark}": None for remark in row["remarks"]}
-    return [*lines, "", *(["What rasp said of these runs:", "", *said, ""] if said else [])]
+        said += [f"- {row['model']}: {', '.join(row['remarks'])}"] if row["remarks"] else []
+    return [*lines, "", *(["What rasp remarked on these runs:", "", *said, ""] if said else [])]
 
 
 # -- wolves ------------------------------------------------------------------------------------------------------------
@@ -227,7 +236,7 @@ def say(words: str) -> None:
 
 def page(parts: list[str], runs: int, equals: int, plants: int) -> str:
     about = rasp.devices.get("cuda" if torch.cuda.is_available() else "cpu").describe()
-    machine = f"{about.get('gpu', about['processor'])}, {about['cores']} cores, {about['threads']} threads"
+    machine = f"{about.get('gpu', about['processor'])}, {about['cores']} cores, torch threads: {about['threads']}"
     lines = [
         "# Measured times, checked",
         "",

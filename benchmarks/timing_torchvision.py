@@ -49,7 +49,7 @@ def line(name: str, device: str, seconds: float) -> str:
 
 def page(device: str, seconds: float) -> str:
     about = rasp.devices.get(device).describe()
-    machine = f"{about.get('gpu', about['processor'])}, {about['cores']} cores, {about['threads']} threads"
+    machine = f"{about.get('gpu', about['processor'])}, {about['cores']} cores, torch threads: {about['threads']}"
     lines = [
         "# torchvision's models, timed",
         "",

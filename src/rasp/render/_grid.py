@@ -8,7 +8,20 @@ from dataclasses import dataclass, field
 from rich.cells import cell_len
 
 GAP = "  "
-KEPT_LONGEST = ("name", "flops", "params", "flops%", "out_shape", "type", "macs", "mem_rw", "flops_bwd", "in_shape")
+KEPT_LONGEST = (
+    "name",
+    "flops",
+    "params",
+    "net_lat",
+    "lat[%]",
+    "flops%",
+    "out_shape",
+    "type",
+    "macs",
+    "mem_rw",
+    "flops_bwd",
+    "in_shape",
+)
 
 
 @dataclass(slots=True)
