@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import cos, hypot, pi, sin
-from typing import NamedTuple
+from math import cos, hypot, inf, pi, sin
+from typing import NamedTuple, TypeVar
 
 RADIUS = 4.0  # of a point, with a little air
 PAD = 1.0  # air around a label
@@ -38,6 +38,9 @@ class Box(NamedTuple):
         return min(max(spot[0], self.left), self.right), min(max(spot[1], self.top), self.bottom)
 
 
+Thing = TypeVar("Thing", Box, tuple[Spot, Spot])
+
+
 def around(spot: Spot) -> Box:
     """What a point covers."""
     return Box(spot[0] - RADIUS, spot[1] - RADIUS, spot[0] + RADIUS, spot[1] + RADIUS)
@@ -55,14 +58,48 @@ def placed(
     strokes = list(lines)  # of families, then twice those from labels to their points: they count double
     for at in sorted(range(len(spots)), key=lambda index: (-_crowd(spots, index), index)):
         options = [box for box in _options(spots[at], sizes[at]) if box.within(frame)]
-        free = [box for box in options if not any(box.meets(other) for other in taken)]
+        near = _near(options, taken)
+        free = [box for box in options if not any(box.meets(other) for other in near)]
         if free:
-            best = min(free, key=lambda box: _cost(box, spots[at], strokes, taken) + _strange(box, spots, at))
+            best = _best(free, spots, at, _near(options, strokes), near)
             found[at] = best
             taken.append(Box(best.left - PAD, best.top - PAD, best.right + PAD, best.bottom + PAD))
             if far(best, spots[at]):
                 strokes += [(spots[at], best.nearest(spots[at]))] * 2
     return found
+
+
+def _best(
+    free: Sequence[Box], spots: Sequence[Spot], at: int, lines: Sequence[tuple[Spot, Spot]], taken: Sequence[Box]
+) -> Box:
+    """The box of the least cost, the first of equals. Boxes too far off to win are not looked at further."""
+    spot = spots[at]
+    ranked = sorted((_reach(box, spot), index) for index, box in enumerate(free))
+    best = inf, 0
+    for least, index in ranked:
+        if least > best[0]:
+            break
+        box = free[index]
+        best = min(best, (least + _crowded(box, spot, lines, taken) + _strange(box, spots, at), index))
+    return free[best[1]]
+
+
+def _near(options: Sequence[Box], things: Sequence[Thing]) -> list[Thing]:
+    """Boxes or lines that any of the options, or a line to it, could meet."""
+    if not options:
+        return []
+    reach = Box(
+        min(box.left for box in options) - RADIUS,
+        min(box.top for box in options) - RADIUS,
+        max(box.right for box in options) + RADIUS,
+        max(box.bottom for box in options) + RADIUS,
+    )
+    return [thing for thing in things if reach.meets(thing if isinstance(thing, Box) else _around_line(*thing))]
+
+
+def _around_line(a: Spot, b: Spot) -> Box:
+    """The box of which a line is the diagonal, a hair larger so that a level line has one."""
+    return Box(min(a[0], b[0]) - 0.1, min(a[1], b[1]) - 0.1, max(a[0], b[0]) + 0.1, max(a[1], b[1]) + 0.1)
 
 
 def far(box: Box, spot: Spot) -> bool:
@@ -90,16 +127,21 @@ def _options(spot: Spot, size: Spot) -> list[Box]:
     return made
 
 
-def _cost(box: Box, spot: Spot, lines: Sequence[tuple[Spot, Spot]], taken: Sequence[Box]) -> float:
-    """Distance, and for every line that the label or its own line would lie on."""
-    near, away = box.nearest(spot), _away(box, spot)
-    crossed = float(sum(_crosses(box, a, b) for a, b in lines))
+def _reach(box: Box, spot: Spot) -> float:
+    """Distance from a point, less where the label stands right of it."""
     beside = 0.0 if box.left >= spot[0] else 1.5 if box.right <= spot[0] else 2.5
-    if away > NEAR:
-        own = Box(min(spot[0], near[0]), min(spot[1], near[1]), max(spot[0], near[0]), max(spot[1], near[1]))
-        over = sum(own.meets(other) and _crosses(other, spot, near) for other in taken if other != around(spot))
+    return _away(box, spot) + beside
+
+
+def _crowded(box: Box, spot: Spot, lines: Sequence[tuple[Spot, Spot]], taken: Sequence[Box]) -> float:
+    """What it costs that the label lies on lines, and its own line on labels, points and other lines."""
+    crossed = float(sum(_crosses(box, a, b) for a, b in lines))
+    if far(box, spot):
+        near, point = box.nearest(spot), around(spot)
+        own = _around_line(spot, near)
+        over = sum(own.meets(other) and _crosses(other, spot, near) for other in taken if other != point)
         crossed += 2 * over + sum(_cut(spot, near, a, b) for a, b in lines) * 0.7
-    return away + 14 * crossed + beside
+    return 14 * crossed
 
 
 def _strange(box: Box, spots: Sequence[Spot], at: int) -> float:
