@@ -345,6 +345,7 @@ def test_wrong_use_is_told_before_anything_runs(how: dict[str, Any]) -> None:
 
 
 def test_stat_shows_it_beside_the_rest() -> None:
+    pytest.importorskip("pandas")
     fake, passes = Fake(), [0]
     fake._meters = [steady(20.0, 3.0, fake, passes)]
     model = Draws(fake, passes)

@@ -27,7 +27,7 @@ def _of(name: str, title: str, doc: str, unit: str, total: Callable[[Energy], fl
         shared = split(found, weights(view)[1])
         if part.whole:
             return rounded(found)
-        if part.counts is not None or not shared:
+        if part.counts is not None or not shared or part.kind in ("phase", "remainder"):
             return None
         return sum(shared[entry.index] for entry in part.entries)
 
