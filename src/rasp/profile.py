@@ -245,10 +245,14 @@ class Profile:
     def save(self, path: str | Path, format: str | None = None) -> Path:
         """`.json` is the profile itself, for rasp.load; any other suffix (csv, md, txt) is its report."""
         if format is None and Path(path).suffix.lower() == ".json":
-            if self.trace.functions is None:
-                self.trace.functions = self._source.functions()  # so that the file answers every convention
+            self._record_functions()
             return render.write(path, self.dumps())
         return self.table().save(path, format)
+
+    def _record_functions(self) -> None:
+        """Run the function level now, so that what leaves the process answers every convention."""
+        if self.trace.functions is None:
+            self.trace.functions = self._source.functions()
 
     def dumps(self) -> str:
         """The text of the profile's file, with what was recorded; `save` also records the function level."""
@@ -270,6 +274,11 @@ class Profile:
     def to_pandas(self, report_type: str = "tape", columns: Columns = None, convention: str | None = None) -> Any:
         """The rows as a pandas DataFrame, the total last."""
         return self.table(report_type, columns, convention).to_pandas()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy for another process is what a loaded one is: it no longer knows the model, and answers all the same."""
+        self._record_functions()
+        return Profile, (self.trace, self.info, self._foreign())
 
     def __repr__(self) -> str:
         return (

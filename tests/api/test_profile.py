@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,12 @@ def test_the_models_own_error_stays_visible() -> None:
     with pytest.raises(rasp.RaspError) as caught:
         rasp.profile(nn.Linear(8, 8), input_shape=(1, 7))
     assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_a_profile_goes_to_another_process() -> None:
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU())
+    profile = rasp.profile(model, input_shape=(2, 4), backward=True)
+    again = pickle.loads(pickle.dumps(profile))
+    assert str(again) == str(profile)
+    for convention in (None, "fvcore"):
+        assert again.total("flops", convention) == profile.total("flops", convention)
