@@ -276,7 +276,7 @@ class Profile:
         return self.table(report_type, columns, convention).to_pandas()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy for another process is what a loaded one is: it no longer knows the model, and answers all the same."""
+        """A copy for another process is what a loaded one is: without the model, it answers all the same."""
         self._record_functions()
         return Profile, (self.trace, self.info, self._foreign())
 
