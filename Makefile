@@ -10,7 +10,7 @@ VENV213 := .venv213
 READY := $(VENV)/.ready
 READY213 := $(VENV213)/.ready
 
-.PHONY: demo test test-slow test-213 check format bench bench-times bench-sweep sweep-catalogue docs-tables reproduce zoo lock clean help
+.PHONY: demo test test-slow test-213 check format bench bench-memory bench-times bench-sweep sweep-catalogue docs-tables reproduce zoo lock clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -52,6 +52,9 @@ format: $(READY)  ## put the code in its form
 
 bench: $(READY)  ## speed against a bare forward and against other profilers; writes docs/speed.md
 	$(VENV)/bin/python benchmarks/speed.py --write docs/speed.md
+
+bench-memory: $(READY)  ## predicted memory beside fifty measured runs and PyTorch's tracker; writes docs/memory-check.md
+	$(VENV)/bin/python benchmarks/memory.py --write docs/memory-check.md
 
 bench-times: $(READY)  ## measured times beside a loop by hand, and torchvision's; writes docs/timing-check.md, docs/timing-torchvision.md
 	$(VENV)/bin/python benchmarks/timing.py --write docs/timing-check.md

@@ -211,3 +211,27 @@ def test_attention_with_weights_writes_its_context_where_the_queries_were() -> N
     assert fused.memory.peak - fused.memory.base == pytest.approx(
         max(6 * rows, 3 * rows + scores + 2 * rows), abs=scores
     )
+
+
+@pytest.mark.parametrize("form", ["class", "name", "function", "own", "none"])
+def test_measuring_a_step_takes_an_optimiser_in_every_form(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The part that runs on a GPU, with a made-up allocator: a copy of the model steps, the model itself does not."""
+    from rasp.measure.memory import whole
+
+    read = iter(range(100, 1000, 50))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: next(read))
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: next(read))
+    for name in ("synchronize", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda device: None)
+    model = Chain()
+    before = model.layers[0].weight.clone()
+    forms = {
+        "class": optim.AdamW, "name": "adamw", "function": lambda p: optim.SGD(p, lr=0.1), "none": None,
+        "own": optim.AdamW(model.parameters(), lr=1e-3),
+    }  # fmt: skip
+    found = whole(
+        model, (torch.randn(2, WIDTH),), {}, torch.device("cpu"), training=True, backward=True, optimizer=forms[form]
+    )
+    assert found == {"base": 100, "peak_first": 150, "peak": 200}
+    assert torch.equal(model.layers[0].weight, before)
+    assert model.layers[0].weight.grad is None

@@ -15,6 +15,7 @@ from ..capture.inputs import arguments, data_for, is_made, map_tensors
 from ..capture.request import device_of, home_of
 from ..capture.running import default_loss
 from ..capture.standin import unwrapped
+from ..capture.stepping import optimizer_called, optimizer_of
 
 Tensor = torch.Tensor
 
@@ -110,13 +111,19 @@ def whole(
         if stepper is not None:
             stepper.step()
 
-    made = optimizer if optimizer is None or callable(optimizer) else lambda p: type(optimizer)(p, **optimizer.defaults)
-    step(made([p for p in twin.parameters() if p.requires_grad]) if made else None)
+    optimizer = optimizer_called(optimizer) if isinstance(optimizer, str) else optimizer
+    twins = dict(zip(map(id, model.parameters()), twin.parameters()))
+
+    def made() -> Any:
+        trained = [p for p in twin.parameters() if p.requires_grad]
+        return None if optimizer is None else optimizer_of(optimizer, trained, twins)
+
+    step(made())
     twin.zero_grad(set_to_none=True)
     gc.collect()
     torch.cuda.synchronize(device)
     found = {"base": torch.cuda.memory_allocated(device)}
-    stepper = made([p for p in twin.parameters() if p.requires_grad]) if made else None
+    stepper = made()
     for name in ("peak_first", "peak"):
         torch.cuda.reset_peak_memory_stats(device)
         step(stepper)
