@@ -112,10 +112,10 @@ def whole(
             stepper.step()
 
     optimizer = optimizer_called(optimizer) if isinstance(optimizer, str) else optimizer
-    twins = dict(zip(map(id, model.parameters()), twin.parameters()))
+    twins: dict[int, Tensor] = dict(zip(map(id, model.parameters()), twin.parameters()))
 
     def made() -> Any:
-        trained = [p for p in twin.parameters() if p.requires_grad]
+        trained: list[Tensor] = [p for p in twin.parameters() if p.requires_grad]
         return None if optimizer is None else optimizer_of(optimizer, trained, twins)
 
     step(made())
