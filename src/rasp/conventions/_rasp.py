@@ -34,6 +34,7 @@ PER_PIXEL = {  # of an enlarged image, by mode: flops, macc
 }  # fmt: skip
 WORD = 4  # bytes of an element where a layer has no parameter to tell them
 OTHER = "other"
+BIASED = ("convolution", "linear")
 TRAINABLE = "its trainable parameters"
 
 
@@ -162,5 +163,7 @@ def _layer(ledger: Ledger, call: LayerCall, family: str) -> Layer:
     info = ledger.trace.modules[call.module]
     tensors = tuple(ledger.trace.tensors[index] for index in ledger.all_tensors(call.module))
     own = tuple(tensor for tensor in tensors if tensor.kind == "parameter")
+    if family not in BIASED:
+        return Layer(call, family, own, 0)
     names = {f"{path}.bias".lstrip(".") for path in (info.path, *info.names)}
     return Layer(call, family, own, int(any(not names.isdisjoint(tensor.names) for tensor in own)))

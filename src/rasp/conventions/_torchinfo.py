@@ -233,16 +233,18 @@ class Summary:
     def _named_parameters(self, module: int) -> Iterator[tuple[str, TensorInfo]]:
         """Parameters of a module and of all below it, each once, by their name within it."""
         path = self.trace.modules[module].path
-        own = set(self.trace.modules[module].tensors)
+        prefix, own = f"{path}." if path else "", set(self.trace.modules[module].tensors)
         for index in self.ledger.all_tensors(module):
             tensor = self.trace.tensors[index]
             if tensor.kind != "parameter" or _packed(tensor.spec):
                 continue
-            prefix = f"{path}." if path else ""
-            names = [name[len(prefix) :] for name in tensor.names if name.startswith(prefix)]
-            if index in own:
-                names = [name for name in names if "." not in name] or names
-            name = names[0] if names else tensor.names[0]
+            if len(tensor.names) == 1:
+                name = tensor.names[0].removeprefix(prefix)
+            else:
+                names = [name[len(prefix) :] for name in tensor.names if name.startswith(prefix)]
+                if index in own:
+                    names = [name for name in names if "." not in name] or names
+                name = names[0] if names else tensor.names[0]
             if name.endswith(PRUNED) and tensor.names[0].removesuffix(PRUNED) in self._masked:
                 name = name.removesuffix(PRUNED)
             yield name, tensor
