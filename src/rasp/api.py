@@ -124,6 +124,9 @@ def profile(
             timing or "whole", batches=batches, warmup=warmup, seconds=seconds, precision=precision,
             channels_last=channels_last, copy_inputs=copy_inputs, compiled=compiled, progress=progress,
         )  # fmt: skip
+    else:
+        _refuse_unused(batches=batches, warmup=warmup, seconds=seconds, precision=precision, compiled=compiled,
+                       copy_inputs=copy_inputs, channels_last=channels_last)  # fmt: skip
     on_cuda = cuda_of(model, device) if memory else None
     trace, info = capture(
         model,
@@ -178,6 +181,13 @@ def _measure(steps: Sequence[Callable[[], dict[str, Any]]], info: dict[str, Any]
         if "interrupted" in info:
             trace.notes.append("interrupted (Ctrl-C): not all that was asked for was measured")
             return
+
+
+def _refuse_unused(**options: Any) -> None:
+    """Options of a measurement where none was asked for: they would do nothing, without a word."""
+    unused = [f"{name}={value!r}" for name, value in options.items() if value]
+    if unused:
+        raise InputError(f"{', '.join(unused)}: how to measure, but nothing is measured; add timing=True.")
 
 
 def _timing(timing: bool | str, **options: Any) -> Any:

@@ -115,6 +115,31 @@ def test_wrong_settings_are_refused(wrong, words):
         rasp.profile(nn.Linear(4, 4), input_shape=(2, 4), **{"timing": True, **wrong})
 
 
+@pytest.mark.parametrize("unused", [{"batches": 5}, {"seconds": 1.0}, {"compiled": True}, {"channels_last": True}])
+def test_how_to_measure_without_measuring_is_refused(unused):
+    with pytest.raises(rasp.InputError, match="add timing=True"):
+        rasp.profile(nn.Linear(4, 4), input_shape=(2, 4), **unused)
+
+
+def test_a_model_that_needs_its_data_is_timed_as_well():
+    class Picky(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.other = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.layer(x)
+            kept = y[y.sum(1) > 0]
+            return self.other(kept) if len(kept) else kept
+
+    torch.manual_seed(0)
+    found = rasp.profile(Picky(), torch.randn(8, 4), timing=True, batches=3, warmup=1)
+    assert found.capture_mode == "real"
+    rows = found.rows(columns=["name", "net_lat"])
+    assert sum(row["net_lat"] or 0 for row in rows[:-1]) == rows[-1]["net_lat"]
+    assert {row["name"]: row["net_lat"] for row in rows}[".other"] > 0
+
+
 def test_a_failing_compiler_is_a_remark(monkeypatch):
     def broken(*args, **options):
         raise RuntimeError("no compiler here")
