@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 import rasp
 from process_state import differences, model_state
 from rasp.devices.fake import Fake
-from rasp.errors import FileError
+from rasp.errors import FileError, InputError
 from rasp.kernels import Kernels
 from rasp.records import PHASES
 from rasp.verdict import WORKING
@@ -247,3 +247,11 @@ def test_interrupted_after_the_time_was_measured(monkeypatch: pytest.MonkeyPatch
     assert "interrupted" in str(found.table())
     with pytest.raises(KeyboardInterrupt):
         rasp.profile(nn.Linear(4, 4), input_shape=(1, 4), kernels=True)
+
+
+def test_a_profiler_that_is_at_work_is_left_alone() -> None:
+    with torch.profiler.profile() as other:
+        with pytest.raises(InputError, match="already recording"):
+            rasp.profile(nn.Linear(4, 4), input_shape=(1, 4), kernels=True)
+        torch.ones(3) + 1
+    assert "aten::add" in {event.key for event in other.key_averages()}

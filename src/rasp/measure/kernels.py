@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd import DeviceType  # type: ignore[attr-defined]
+from torch.autograd import DeviceType, _profiler_enabled  # type: ignore[attr-defined]
 from torch.autograd.profiler import record_function
 from torch.profiler import ProfilerActivity
 
-from ..errors import FileError, MeterError
+from ..errors import FileError, InputError, MeterError
 from ..kernels import Row
 from ..parts import operator_name
 from ..records import PHASES, Trace
@@ -38,6 +38,7 @@ ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "")  # kinds of device events
 NO_EVENTS = (
     "torch.profiler recorded no pass: another profiler may be at work in this process. Stop it, or run without kernels."
 )
+BUSY = "torch.profiler is already recording in this process, and records once at a time: end it, or leave kernels out."
 Say = Callable[[str], None]
 
 
@@ -93,6 +94,8 @@ def kernels_of(
     """The kernels of a model as it was captured in `trace`, on a device, and its latency as a CUDA graph."""
     if keep_trace is not None and not Path(keep_trace).absolute().parent.is_dir():
         raise FileError(f"keep_trace={str(keep_trace)!r} names a file in a folder that does not exist: make it first.")
+    if _profiler_enabled():
+        raise InputError(BUSY)
     progress = Progress(settings.progress)
     try:
         with running(model, given, how, device, trace, settings, Annotated) as subject:
