@@ -43,7 +43,7 @@ class Series:
     failed: str | None = None  # why the meter broke off
 
 
-@dataclass
+@dataclass(repr=False)
 class Samples:
     """Everything that was measured of a model: a Series for each meter, where, how, and what to know of it."""
 
@@ -54,6 +54,10 @@ class Samples:
     instrument: dict[str, float] = field(default_factory=dict)  # what watching one call costs, in ms
     remarks: list[str] = field(default_factory=list)
     partial: bool = False  # interrupted: what there is was measured
+
+    def __repr__(self) -> str:
+        told = [f"{name}: {len(series.whole)} runs in {series.unit}" for name, series in self.series.items()]
+        return f"<rasp.Samples on {self.device}: {', '.join(told) or 'none'}{', partial' if self.partial else ''}>"
 
     @property
     def time(self) -> Series:
