@@ -16,7 +16,7 @@ from . import examples
 OK, FOUND, USAGE, MODEL, PARTIAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 HELP = (
-    "What each part of a PyTorch model costs: parameters, MACs, FLOPs and memory traffic.\n\n"
+    "What each part of a PyTorch model costs: parameters, MACs, FLOPs, memory, time and energy.\n\n"
     "A MODEL is a built-in name, torchvision:NAME, timm:NAME, hf:CONFIG.json, package.module:factory, file.py:factory "
     "or a saved profile.json.\n\n"
     "Exit codes: 0 done, 1 something was found (an operator without a rule under --strict, a model that does not fit), "
