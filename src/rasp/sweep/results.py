@@ -90,9 +90,16 @@ class Results:
         names = [heading.name for heading in headings]
         shown_rows = [{**row, "reason": shortened(row["reason"], REASON)} for row in self.rows]
         rows = [Row("cell", at, [row[name] for name in names]) for at, row in enumerate(shown_rows)]
-        counts = Counter(row["status"] for row in self.rows)
-        notes = [f"{count} of {len(self.rows)} rows {status}" for status, count in counts.items() if status != OK]
-        return Report("sweep", headings, rows, notes=notes)
+        return Report("sweep", headings, rows, notes=self._notes(), asked=(*shown, "status"))
+
+    def _notes(self) -> list[str]:
+        """How many rows failed in which way, and why the first of them did: there may be no room for the reasons."""
+        found = []
+        for status, count in Counter(row["status"] for row in self.failed).items():
+            at, first = next((at, row) for at, row in enumerate(self.rows) if row["status"] == status)
+            why = f"; row {at}: {shortened(first['reason'], REASON)}" if first["reason"] else ""
+            found.append(f"{count} of {len(self.rows)} rows {status}{why}")
+        return found
 
     def to_pandas(self) -> Any:
         """A DataFrame with a column for each key of a row; whole numbers stay whole where some are missing."""
