@@ -46,6 +46,8 @@ def test_a_tool_prints_what_its_convention_gives(name: str, build: Callable[[], 
     tool = TOOLS[convention]
     if not tool.installed:
         pytest.skip(f"{tool.library} is not installed")
+    if convention == "torch" and not torch.__version__.startswith("2.14"):
+        pytest.skip("the convention is of the counter in torch 2.14")
     for library in ("torchvision", "timm", "transformers"):
         if name.startswith(library):
             pytest.importorskip(library)
