@@ -80,6 +80,11 @@ class Fits:
         if self.max_batch is not None:
             lines.append(f"  largest batch: {self.max_batch or 'none, not even 1'}")
         lines += [f"  {item}" for item in self.advice]
+        if self.target.is_limit:
+            lines.append(
+                f"  {self.target.name} is taken as what may be allocated; a card of that size keeps some for itself: "
+                "name the machine"
+            )
         if not self.target.measured:
             lines.append("  kernels' workspaces are those of an H200: this machine's were not measured")
         return "\n".join(lines)
@@ -113,7 +118,7 @@ def fits(
     if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
         raise InputError(f"processes={processes!r}: give a whole number of at least 1.")
     if optimizer is not None and not train:
-        raise InputError("optimizer= goes with train=True: inference takes no optimiser step.")
+        raise InputError("An optimizer goes with training (train=True, --train): inference takes no step.")
     machine = target_of(target)
     allocators.get(allocator, allocator_settings)
     given = {"dtypes": dtypes, "loss": loss, "dtype": dtype, "autocast": autocast, "optimizer": optimizer}

@@ -229,11 +229,12 @@ class Profile:
 
     @property
     def _tree_columns(self) -> tuple[str, ...]:
-        """The usual columns, the backward's work where there was one, memory where it was asked for."""
+        """The usual columns, the backward's work where there was one, memory and time where they were asked for."""
         trained, held = any(op.phase == BACKWARD for op in self.trace.ops), "memory" in self.info
+        timed = self.latency is not None
         return (
             *TREE[:-1], *(["flops_bwd"] if trained else []), *(["peak"] if held else []),
-            *(["saved"] if held and trained else []), TREE[-1],
+            *(["saved"] if held and trained else []), TREE[-1], *(["net_lat", "net_lat%"] if timed else []),
         )  # fmt: skip
 
     @property
@@ -315,9 +316,12 @@ def _folded(view: View, columns: Sequence[str]) -> Node:
 
 
 def _tells(asked: Asked) -> bool:
-    """Whether a column must be equal in what folds: not a label, nor the state of the whole, as memory in use is."""
+    """Whether a column must be equal in what folds: not a label, nor the state of the whole, as memory in use is, nor
+    a time, which no two have in common.
+    """
     column = asked.column
-    return column.form not in ("text", "shape") and not asked.share and (column.additive or column.form != "bytes")
+    plain = column.form not in ("text", "shape", "time") and not asked.share
+    return plain and (column.additive or column.form != "bytes")
 
 
 def _first_shapes(view: View, part: Part) -> Hashable:

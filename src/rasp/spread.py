@@ -120,10 +120,14 @@ class Latency:
         return apart(self.samples, other.samples)
 
     def __str__(self) -> str:
-        low, high = self.ci
+        low, high = (units.time(value / 1e3) for value in self.ci)
+        if self.n < FEW:
+            return (
+                f"{units.time(self.median / 1e3)} (median of {self.n}, from {low} to {high}: too few for an interval)"
+            )
         return (
-            f"{units.time(self.median / 1e3)} (median of {self.n}; 95 % of it between {units.time(low / 1e3)} and "
-            f"{units.time(high / 1e3)}; runs from {units.time(self.p5 / 1e3)} to {units.time(self.p95 / 1e3)})"
+            f"{units.time(self.median / 1e3)} (median of {self.n}, known to lie between {low} and {high} with 95 % "
+            f"confidence; runs from {units.time(self.p5 / 1e3)} to {units.time(self.p95 / 1e3)})"
         )
 
     def __repr__(self) -> str:

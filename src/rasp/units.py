@@ -18,11 +18,12 @@ def scaled(value: float, base: int, names: tuple[str, ...]) -> str:
 
 
 def count(value: float, unit: str = "") -> str:
-    """3504872 → '3.50 M'; with a unit the prefix joins it: '3.50 MMAC'."""
+    """3504872 → '3.50 M'; with a unit the prefix joins it: '3.50 MMAC'; one that has a prefix stands apart."""
     text = scaled(value, 1000, SI)
     if not unit:
         return text
-    return f"{text}{unit}" if text[-1].isalpha() else f"{text} {unit}"
+    joined = text[-1].isalpha() and unit[0].isupper()  # no second prefix: '15.94 G pJ'
+    return f"{text}{unit}" if joined else f"{text} {unit}"
 
 
 def size(nbytes: float) -> str:

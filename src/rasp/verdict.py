@@ -105,7 +105,7 @@ def _roof(part: Part, view: View, clocked: Clocked, milliseconds: float) -> Verd
         return Verdict(
             "unclear",
             f"the ceilings of {where} on this machine are not known: measure them once with "
-            f"'rasp calibrate --device {where}', or name a machine with roof=",
+            f"'rasp calibrate --device {where}', or name a machine with roof= (--roof)",
         )
     least = view.value("least_time_total", part) if part.whole else None
     least = view.value("least_time", part) if least is None else least

@@ -163,6 +163,7 @@ assert "torch.compile" in str(found.table())
 
 
 def test_every_call_of_the_readme_of_rasp(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU())
     rasp.CFG.profile.num_batches = 3

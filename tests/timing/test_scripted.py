@@ -102,6 +102,7 @@ def test_what_watching_costs_is_measured_and_told():
 
 
 def test_achieved_rates_and_columns_as_rasp_has_them():
+    pytest.importorskip("pandas")
     fake = Fake()
     table = rasp.stat(
         Two(fake), input_shape=(2, 4), device=fake, timing=True, batches=5, warmup=1, print_stat=False, returns="data"

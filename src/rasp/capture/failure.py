@@ -16,6 +16,8 @@ from .specs import tensor_spec
 from .values import DependsOnData
 
 LIBRARY = ("/torch/", "/rasp/capture/")
+IMAGE = 3  # dimensions of one image without its batch
+TOO_FEW = ("got 3D input", "got 2D input", "dimension", "batch", "shapes cannot be multiplied")  # what torch then says
 
 
 class Stopped(Exception):
@@ -102,6 +104,18 @@ def model_error(stopped: Stopped, request: Request) -> RaspError:
     )
     first = str(error).strip().splitlines()[0] if str(error).strip() else "(no message)"
     return ModelError(
-        f"{who} raised {type(error).__name__}{place}: {first} "
-        f"[inputs: {fed or 'none'}]. If the model runs outside of rasp, check that the inputs are the same."
+        f"{who} raised {type(error).__name__}{place}: {first} [inputs: {fed or 'none'}]. {_cure(first, request)}"
     )
+
+
+def _cure(first: str, request: Request) -> str:
+    """What a person may do: inputs that were made from shapes are the usual cause."""
+    made = [tensor for _, tensor in given.tensors_in((request.args, request.kwargs)) if given.is_made(tensor)]
+    if made and "Long, Int" in first:
+        return (
+            "input_shape makes numbers with a fraction: for ids give dtypes='int64', or the ids themselves as inputs."
+        )
+    if any(tensor.dim() <= IMAGE for tensor in made) and any(words in first for words in TOO_FEW):
+        shape = tuple(next(tensor for tensor in made if tensor.dim() <= IMAGE).shape)
+        return f"input_shape includes the batch: did you mean {(1, *shape)}?"
+    return "If the model runs outside of rasp, check that the inputs are the same."

@@ -334,7 +334,9 @@ def _aligned(mask: Tensor) -> Tensor:
 
 def _dropout(x: Tensor, p: float, train: bool) -> Tensor:
     """CUDA's dropout keeps a mask of one byte an element."""
-    if ways_now() is None or not (0 < p < 1 and train and x.numel()):
+    if p == 0 or not train or not x.numel():
+        return x  # as the operator itself does; its decomposition in torch 2.13 makes a copy
+    if ways_now() is None or p >= 1:
         return aten.dropout.default.decompose(x, p, train)  # type: ignore[no-any-return]
     return aten.native_dropout.default(x, p, train)[0]  # type: ignore[no-any-return]
 

@@ -26,6 +26,8 @@ def profiled(
             raise InputError(
                 f"{name} is a saved profile: what was measured in it is shown without --timing, --energy and their kin."
             )
+        if batch is not None or given:
+            raise InputError(f"{name} is a saved profile, of the inputs it was made with: leave --batch and -i out.")
         found = api.load(name)
         return found.on(how["roof"]) if how.get("roof") else found
     origin, taken = origin_of(name, given, batch)
@@ -36,6 +38,8 @@ def origin_of(name: str, given: list[str] | None, batch: int | None) -> tuple[So
     """Where a model comes from, and the inputs that it is to take."""
     from ..zoo.adapters import source
 
+    if batch is not None and batch < 1:
+        raise InputError(f"--batch {batch} is no batch: give 1 or more.")
     origin = source(name)
     if given:
         taken = origin.taking(words.inputs(given, batch))

@@ -33,6 +33,11 @@ class Target:
     measured: bool = False  # the generation's workspaces were measured, not taken from another one
 
     @property
+    def is_limit(self) -> bool:
+        """Whether it is a plain number of bytes, of which no driver keeps any."""
+        return not self.context and not self.driver
+
+    @property
     def usable(self) -> int:
         return self.shared_by(1)
 
@@ -63,6 +68,8 @@ def target(given: str | int | Target) -> Target:
         known = found.generation in MEASURED
         return Target(name, found.memory, driver=kept, generation=found.generation, measured=known)
     size = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?i?b?)\s*", given.lower())
+    if size and not size[2] and float(size[1]) < MIB:
+        raise InputError(f"target={given!r} would be {given} bytes: write a size with its unit, as in '{given}GiB'.")
     if size and (size[2] in UNITS or not size[2]):
         return _limit(given, int(float(size[1]) * UNITS.get(size[2], 1)))
     raise UnknownName("target", given, [*sheet(), "24GiB"])

@@ -38,6 +38,8 @@ class Cluster:
     """Runs cells on Ray: `on` is 'ray' (started here), 'auto', 'host:port' or 'ray://host:port'."""
 
     def __init__(self, on: str, workers: int | None, words: Sequence[str], resources: Mapping[str, Any]) -> None:
+        if on not in (START, "auto"):
+            _address(on)
         self.ray = _ray()
         self._words = list(words)
         self._resources = dict(resources)
@@ -234,18 +236,23 @@ def _probe(on: str) -> None:
     """Whether anything listens at an address: Ray itself would try for minutes, and then end the process."""
     if on == "auto":
         return
-    address = on.removeprefix("ray://")
-    host, colon, port = address.rpartition(":")
-    if not (colon and host and port.isdigit() and int(port) < 1 << 16):
-        raise InputError(
-            f"on={on!r} is not known. Use 'processes', 'here', 'ray' (started here), 'auto', 'host:port' or 'ray://host:port'."
-        )
     try:
-        socket.create_connection((host.strip("[]"), int(port)), PROBE).close()
+        socket.create_connection(_address(on), PROBE).close()
     except OSError as error:
         raise InputError(f"on={on!r}: nothing answers there ({error.strerror or error}). {ADVICE}") from error
     if not on.startswith("ray://"):  # such an address gives up by itself
         _check_health(on)
+
+
+def _address(on: str) -> tuple[str, int]:
+    """Host and port of 'host:port' or 'ray://host:port'."""
+    host, colon, port = on.removeprefix("ray://").rpartition(":")
+    if not (colon and host and port.isdigit() and int(port) < 1 << 16):
+        raise InputError(
+            f"on={on!r} is not known. Use 'processes', 'here', 'ray' (started here), 'auto', 'host:port' or "
+            "'ray://host:port'."
+        )
+    return host.strip("[]"), int(port)
 
 
 def _check_health(on: str) -> None:

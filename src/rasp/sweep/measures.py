@@ -38,6 +38,10 @@ MEASURES = {
         Measure("energy", ENERGY, {"energy": True}, timed=True),
     )
 }
+MEASURING = (
+    "batches", "warmup", "seconds", "precision", "channels_last", "copy_inputs", "compiled", "progress",
+    "keep_trace", "grid_intensity",
+)  # fmt: skip
 ON_DEVICE = ("memory",)  # predicted without a device, measured on a CUDA device: then it bears no neighbour
 
 
