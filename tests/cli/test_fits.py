@@ -30,7 +30,7 @@ def test_fits_finds_the_largest_batch_of_a_training_step(capsys: pytest.CaptureF
     ("words", "told"),
     [
         (["fits", *MODEL, "--target", "h2000"], "Did you mean 'h200'"),
-        (["fits", *MODEL, "--optimizer", "adamw"], "goes with train=True"),
+        (["fits", *MODEL, "--optimizer", "adamw"], "goes with training"),
         (["fits", *MODEL, "--train", "--optimizer", "adamx"], "There is no optimizer named 'adamx'. Did you mean"),
         (["fits", "saved.json"], "rasp fits runs a model"),
         (["fits", *MODEL, "--processes", "0"], "at least 1"),
