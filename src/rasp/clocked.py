@@ -2,13 +2,14 @@
 
 The whole is the median of runs without an instrument. A call's time is its mean over the typical watched runs (the
 half whose totals, less what watching costs, are nearest to the whole), less what watching it costs; so times add up
-over calls, and what is left to the whole is the remainder: Python between modules, and what runs with and without the
-instrument differ by.
+over calls. What a container takes between the calls in it (Python, freeing what was read) is its own row's, or that of
+the nearest one around it that has a row; what is left to the whole is the remainder, with what runs with and without
+the instrument differ by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cached_property
 
 from .records import Trace
@@ -21,8 +22,9 @@ PHASES = ("copy", "backward", "optimiser")  # parts of a run outside the forward
 class Clocked:
     """What was timed of a Trace's calls, in milliseconds."""
 
-    def __init__(self, trace: Trace, samples: Samples) -> None:
+    def __init__(self, trace: Trace, samples: Samples, rows: Container[int] | None = None) -> None:
         self.trace, self.samples, self.series = trace, samples, samples.time
+        self.rows = rows if rows is not None else self.series.calls  # calls that a report has a row of
 
     @cached_property
     def whole(self) -> float | None:
@@ -31,12 +33,29 @@ class Clocked:
 
     @cached_property
     def children(self) -> dict[int, list[int]]:
-        """Timed calls right inside each call, timed or not."""
+        """Timed calls inside each call that has a row, those with rows of their own in between left out."""
         found: dict[int, list[int]] = {}
         for index in self.series.calls:
-            above = self.trace.calls[index].parent
-            found.setdefault(above, []).append(index)
+            if index in self.rows:
+                found.setdefault(self._above(index), []).append(index)
         return found
+
+    @cached_property
+    def passing(self) -> dict[int, int]:
+        """For each call with a row how many timed calls without one ran inside it: what they took is its own."""
+        found: dict[int, int] = {}
+        for index in self.series.calls:
+            if index not in self.rows:
+                above = self._above(index)
+                found[above] = found.get(above, 0) + 1
+        return found
+
+    def _above(self, call: int) -> int:
+        """The nearest call around it that has a row; -1 where none has."""
+        above = self.trace.calls[call].parent
+        while above >= 0 and above not in self.rows:
+            above = self.trace.calls[above].parent
+        return above
 
     def inside(self, call: int) -> list[float]:
         """Of each watched run that made the call: what it took, all inside included."""
@@ -95,12 +114,13 @@ class Clocked:
         return on_grid(max(self._means[call] - inside - self.below[call] * (inside + outside), 0.0))
 
     def own(self, call: int) -> float | None:
-        """What a call takes itself, the calls inside it left out."""
+        """What a call takes itself, the calls inside it that have rows left out."""
         if call not in self._means:
             return None
         inside, outside = (self.samples.instrument.get(name, 0.0) for name in ("inside", "outside"))
         children = [child for child in self.children.get(call, ()) if child in self._means]
-        return on_grid(max(self._means[call] - inside - sum(self._means[child] + outside for child in children), 0.0))
+        doors = inside + self.passing.get(call, 0) * (inside + outside)
+        return on_grid(max(self._means[call] - doors - sum(self._means[child] + outside for child in children), 0.0))
 
     def part(self, name: str) -> float | None:
         """A part of a run outside the forward: 'backward', 'optimiser', 'copy'."""

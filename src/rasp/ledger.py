@@ -171,7 +171,9 @@ class Ledger:
     def clocked(self) -> Clocked | None:
         """The times of calls as they were measured; None where nothing was timed."""
         samples = Samples.of(self.source.info.get("samples"))
-        return Clocked(self.trace, samples) if samples is not None and samples.time.whole else None
+        if samples is None or not samples.time.whole:
+            return None
+        return Clocked(self.trace, samples, {entry.call for entry in self.entries if entry.call is not None})
 
     @cached_property
     def readings(self) -> Readings:

@@ -80,6 +80,40 @@ def test_each_module_has_its_time_and_the_container_its_own():
     assert leaves[".first"]["samples"] == 6
 
 
+class Passing(nn.Module):
+    """A container without an operator of its own, which takes time between the layers in it."""
+
+    def __init__(self, device: Fake) -> None:
+        super().__init__()
+        self.device, self.layer = device, Layer(device, 0.002)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layer(x)
+        if not x.is_meta:
+            self.device.spend(0.005)
+        return self.layer(y)
+
+
+class Around(nn.Module):
+    def __init__(self, device: Fake) -> None:
+        super().__init__()
+        self.body = nn.Sequential(Passing(device))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.body(x)
+
+
+def test_time_between_layers_is_that_of_the_nearest_container_with_a_row():
+    fake = Fake(reading=1e-5)
+    found = timed(Around(fake), fake, batches=6, warmup=0)
+    rows = [(row["name"], row["net_lat"]) for row in found.rows(columns=["name", "net_lat"])]
+    assert [name for name, _ in rows] == [".body.0.layer", ".body.0.layer", ".", "(remainder)", "total"]
+    assert [time for _, time in rows[:3]] == pytest.approx([2.0, 2.0, 5.0], abs=1e-3)
+    assert abs(found.remainder) <= 0.03  # three readings of the clock
+    alone = timed(Passing(fake), fake, batches=6, warmup=0)
+    assert alone.remainder == pytest.approx(5.0, abs=0.05)  # no container has a row that it could stand in
+
+
 @pytest.mark.parametrize("reading", [0.0, 1e-6, 3.3e-5])
 @pytest.mark.parametrize("kind", ["tape", "leaves"])
 def test_rows_and_the_remainder_sum_to_the_whole_exactly(reading, kind):

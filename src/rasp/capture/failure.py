@@ -112,9 +112,7 @@ def _cure(first: str, request: Request) -> str:
     """What a person may do: inputs that were made from shapes are the usual cause."""
     made = [tensor for _, tensor in given.tensors_in((request.args, request.kwargs)) if given.is_made(tensor)]
     if made and "Long, Int" in first:
-        return (
-            "input_shape makes numbers with a fraction: for ids give dtypes='int64', or ids as inputs."
-        )
+        return "input_shape makes numbers with a fraction: for ids give dtypes='int64', or ids as inputs."
     if any(tensor.dim() <= IMAGE for tensor in made) and any(words in first for words in TOO_FEW):
         shape = tuple(next(tensor for tensor in made if tensor.dim() <= IMAGE).shape)
         return f"input_shape includes the batch: did you mean {(1, *shape)}?"
