@@ -30,6 +30,7 @@ import rasp
 from rasp.spread import median
 
 RUNS, ROUNDS = 60, 6
+BLOCK = 500.0  # milliseconds of runs in a round, at least
 LIMITS = {"cpu": 0.05, "cuda": 0.15}
 EQUALS, PLANTS = 40, 20
 SHARE = 0.05
@@ -71,7 +72,8 @@ def beside_hand(name: str, device: str, batch: int, runs: int, rounds: int) -> d
     model = model.to(device)
     inputs = {key: value.repeat(batch, *[1] * (value.dim() - 1)).to(device) for key, value in inputs.items()}
     given = tuple(inputs.values()) if "x" in inputs else inputs
-    each = max(runs // rounds, 3)
+    first = median(by_hand(model, inputs, 3, device))
+    each = max(runs // rounds, 3, int(BLOCK / first))  # short runs: enough of them for a median that stays
     loops, found = [by_hand(model, inputs, each, device)], []
     for _ in range(rounds):
         found.append(rasp.profile(model, given, timing=True, batches=each, warmup=3))
@@ -119,7 +121,7 @@ def hand(runs: int, rounds: int) -> list[str]:
     lines = [
         "## Beside a loop by hand",
         "",
-        f"Medians in milliseconds, of {runs} runs by rasp in {rounds} rounds, a loop by hand before and after each",
+        f"Medians in milliseconds, of at least {runs} runs by rasp in {rounds} rounds, a loop by hand before and after each",
         "round, in one process. *rasp / hand*: the median over rounds of rasp's latency to that of the loops around;",
         "*noise*: how far loops one after the other lie apart; *within*: no further off than that, or than 1 %.",
         "*Watching*: how much longer runs take with a clock at every door; *clocks*: what those cost by themselves.",
