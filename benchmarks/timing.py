@@ -121,8 +121,9 @@ def hand(runs: int, rounds: int) -> list[str]:
     lines = [
         "## Beside a loop by hand",
         "",
-        f"Medians in milliseconds, of at least {runs} runs by rasp in {rounds} rounds, a loop by hand before and after each",
-        "round, in one process. *rasp / hand*: the median over rounds of rasp's latency to that of the loops around;",
+        f"Medians in milliseconds, of at least {runs} runs by rasp in {rounds} rounds, with a loop by hand",
+        "before and after each, in one process.",
+        "*rasp / hand*: the median over rounds of rasp's latency to that of the loops around;",
         "*noise*: how far loops one after the other lie apart; *within*: no further off than that, or than 1 %.",
         "*Watching*: how much longer runs take with a clock at every door; *clocks*: what those cost by themselves.",
         "*Remainder*: what no module accounts for.",

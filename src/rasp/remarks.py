@@ -147,8 +147,10 @@ def _times(view: View, columns: Sequence[str]) -> list[str]:
     found = [f"lat measured on {where_timed(samples.environment)}: {samples.latency}, {timed_as(samples)}"]
     if samples.watching is not None and clocked.series.calls:
         call = samples.instrument.get("call")
-        clocks = None if call is None or not clocked.whole else call * len(clocked.series.calls) / clocked.whole
-        cost = "" if clocks is None else f", {clocks:.2%} by the clocks, {call * 1e6:.0f} ns a call"
+        cost = ""
+        if call is not None and clocked.whole:
+            share = call * len(clocked.series.calls) / clocked.whole
+            cost = f", {share:.2%} by the clocks, {call * 1e6:.0f} ns a call"
         found.append(
             f"net_lat of modules from {len(clocked.series.watched)} more runs with a clock at every door "
             f"({samples.watching:+.1%} on the whole{cost}, taken off)"
