@@ -3,8 +3,8 @@
 The whole is the median of runs without an instrument. A call's time is its mean over the typical watched runs (the
 half whose totals, less what watching costs, are nearest to the whole), less what watching it costs; so times add up
 over calls. What a container takes between the calls in it (Python, freeing what was read) is its own row's, or that of
-the nearest one around it that has a row; what is left to the whole is the remainder, with what runs with and without
-the instrument differ by.
+the nearest one around it that has a row. What is left to the whole is the remainder; in it is also what runs with and
+without the instrument differ by.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Clocked:
 
     @cached_property
     def children(self) -> dict[int, list[int]]:
-        """Timed calls inside each call that has a row, those with rows of their own in between left out."""
+        """The nearest timed calls with rows inside each call that has one; -1: inside none."""
         found: dict[int, list[int]] = {}
         for index in self.series.calls:
             if index in self.rows:

@@ -78,7 +78,7 @@ def _profile(job: Mapping[str, Any]) -> Profile:
 def _profiled(job: Mapping[str, Any], virtual: bool) -> Profile:
     model, taken = _built(job["packet"], job, virtual)
     how: dict[str, Any] = dict(job["options"])
-    if not job["timed"]:  # a sweep's cells that only count heed no options of measuring
+    if not job["timed"]:
         how = {name: value for name, value in how.items() if name not in measures.MEASURING}
     for name in job["measures"]:
         how.update(measures.MEASURES[name].options)

@@ -117,7 +117,7 @@ class Cluster:
         if not alone or time.monotonic() - self._alone < ALONE:
             return []
         for reference in alone:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception):  # it may have ended, or its machine be gone: then nothing runs
                 self.ray.cancel(reference, force=True)
         reason = "no machine is left that could run it: the cluster lacks {}".format
         return [
@@ -136,7 +136,7 @@ class Cluster:
         if self._asking is not None:
             self._asking.close()
         for reference in self._pending:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception):  # it may have ended, or its machine be gone: then nothing runs
                 self.ray.cancel(reference, force=True)
         self._pending.clear()
         if self._started:

@@ -38,7 +38,7 @@ MEASURES = {
         Measure("energy", ENERGY, {"energy": True}, timed=True),
     )
 }
-MEASURING = (
+MEASURING = (  # options of rasp.profile that say how to measure: cells that only count are not given them
     "batches", "warmup", "seconds", "precision", "channels_last", "copy_inputs", "compiled", "progress",
     "keep_trace", "grid_intensity",
 )  # fmt: skip

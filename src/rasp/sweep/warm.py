@@ -98,7 +98,7 @@ def _preload(names: list[str]) -> None:
     """Import modules, so that no cell has to: those a cell was seen to import, or a library."""
     for name in names:
         if name not in sys.modules:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception):  # what cannot be imported is told by the cell that needs it
                 importlib.import_module(name)
     gc.collect()
     gc.freeze()
